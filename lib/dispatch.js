@@ -1,0 +1,438 @@
+'use strict'
+// The batch loop: requests come up from the core as records in shared memory, once per loop turn, and
+// answers go down as records. The layout of both is in src/binding/rings.h.
+
+const { MillraceRequest } = require('./request')
+const { MillraceResponse } = require('./response')
+const { METHODS } = require('./methods')
+const { TEXT, JSON_TYPE, BYTES, headText } = require('./head')
+const { run } = require('./settle')
+const {
+  kMethod, kTarget, kMinor, kRawHeaders, kParams, kAddress, kBody, kAlive, kOnGone, kFinish, kRequest, kDone, kSent
+} = require('./symbols')
+
+const RECORD_WORDS = 8
+const BLOCK_WORDS = 24 // u16 of a head's block before params and fields
+const CHUNKS = 64
+const RESPONSES_MAX = 2048
+const OUTPUT_BYTES = 256 * 1024
+const COPY_MAX = 16 * 1024 // longer content goes down by reference, in a call of its own
+const LOOP_MAX = 48 // shorter texts are written char by char: cheaper than a call
+
+const HEAD_INLINE = 1 << 16
+const HAS_DATE = 2 << 16
+const HAS_LENGTH = 4 << 16
+const CLOSE = 8 << 16
+
+// By the core's numbers; 0 is a method that it has no number for.
+const METHOD_NAMES = ['', ...METHODS.slice(0, 7), 'CONNECT', ...METHODS.slice(7)]
+
+const NOTHING = Buffer.alloc(0)
+
+const kDriver = Symbol('driver')
+const kChunk = Symbol('chunk')
+const kBlock = Symbol('block')
+const kFlags = Symbol('flags')
+const kLength = Symbol('length')
+const kContent = Symbol('content')
+const kEntry = Symbol('entry')
+const kSlot = Symbol('slot')
+const kGeneration = Symbol('generation')
+const kSeq = Symbol('seq')
+const kBatch = Symbol('batch')
+const kResponse = Symbol('response')
+const kIsGone = Symbol('isGone')
+const kOwner = Symbol('owner')
+
+// One ArrayBuffer that heads lie in. Request objects hold it; the core replaces it when it is full.
+class Chunk {
+  constructor (memory) {
+    this.bytes = Buffer.from(memory)
+    this.words = new Uint16Array(memory)
+  }
+}
+
+// Where the octets of a request's head begin in its chunk.
+function octetsOf (req) {
+  return req[kBlock] + req[kChunk].words[(req[kBlock] >> 1) + 1]
+}
+
+// A span of the head, named by the block's word that holds its offset.
+function spanOf (req, word) {
+  const { words, bytes } = req[kChunk]
+  const at = (req[kBlock] >> 1) + word
+  const start = octetsOf(req) + words[at]
+  return bytes.latin1Slice(start, start + words[at + 1])
+}
+
+function ipOf (bytes, family) {
+  if (family === 4) return `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}`
+  if (family !== 6) return ''
+  const groups = []
+  for (let i = 0; i < 16; i += 2) groups.push((bytes[i] << 8 | bytes[i + 1]).toString(16))
+  return new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1) // the shortest form
+}
+
+class NativeRequest extends MillraceRequest {
+  constructor (driver, entry, chunk, records, at) {
+    super()
+    this[kDriver] = driver
+    this[kEntry] = entry
+    this[kChunk] = chunk
+    this[kSlot] = records[at]
+    this[kGeneration] = records[at + 1]
+    this[kSeq] = records[at + 2]
+    this[kFlags] = records[at + 4]
+    this[kBlock] = records[at + 6]
+    this[kLength] = records[at + 7]
+    this[kBatch] = driver.batch
+    this[kContent] = null
+    this[kResponse] = null
+    this[kIsGone] = false
+  }
+
+  [kMethod] () {
+    return METHOD_NAMES[this[kFlags] & 0xff] || spanOf(this, 2)
+  }
+
+  [kMinor] () {
+    return this[kFlags] >> 8 & 1
+  }
+
+  [kTarget] () {
+    return spanOf(this, 4)
+  }
+
+  [kRawHeaders] () {
+    const { words, bytes } = this[kChunk]
+    const block = this[kBlock] >> 1
+    const start = octetsOf(this)
+    const head = bytes.latin1Slice(start, start + words[block + 14])
+    const count = words[block]
+    const raw = new Array(count * 2)
+    for (let i = 0, at = block + BLOCK_WORDS + words[block + 15] * 2; i < count; i++, at += 4) {
+      raw[i * 2] = head.slice(words[at], words[at] + words[at + 1])
+      raw[i * 2 + 1] = head.slice(words[at + 2], words[at + 2] + words[at + 3])
+    }
+    return raw
+  }
+
+  // Without making strings of the other fields. A field that comes twice is for the general form.
+  header (name) {
+    const lower = String(name).toLowerCase()
+    const { words, bytes } = this[kChunk]
+    const block = this[kBlock] >> 1
+    const start = octetsOf(this)
+    let found = -1
+    for (let i = words[block], at = block + BLOCK_WORDS + words[block + 15] * 2; i > 0; i--, at += 4) {
+      if (words[at + 1] !== lower.length) continue
+      const from = start + words[at]
+      if (bytes.latin1Slice(from, from + lower.length).toLowerCase() !== lower) continue
+      if (found >= 0) return super.header(lower)
+      found = at
+    }
+    if (found < 0) return undefined
+    return bytes.latin1Slice(start + words[found + 2], start + words[found + 2] + words[found + 3])
+  }
+
+  [kParams] () {
+    const { words } = this[kChunk]
+    const block = this[kBlock] >> 1
+    const path = spanOf(this, 6) || '/'
+    const names = this[kEntry] === null ? [] : this[kEntry].params
+    const flat = []
+    for (let i = 0, at = block + BLOCK_WORDS; i < names.length; i++, at += 2) {
+      flat.push(names[i], path.slice(words[at], words[at] + words[at + 1]))
+    }
+    return flat
+  }
+
+  [kAddress] () {
+    const { words, bytes } = this[kChunk]
+    const block = this[kBlock] >> 1
+    return { ip: ipOf(bytes.subarray(this[kBlock] + 32, this[kBlock] + 48), words[block + 13]), port: words[block + 12] }
+  }
+
+  [kBody] () {
+    return this[kContent] ?? (this[kContent] = this.#copyBody())
+  }
+
+  // A copy, since what a program gets hold of it may transfer, and the chunk is shared with the core.
+  #copyBody () {
+    if ((this[kFlags] & 0x200) === 0) return NOTHING
+    const start = octetsOf(this) + this[kChunk].words[(this[kBlock] >> 1) + 14]
+    return Buffer.from(this[kChunk].bytes.subarray(start, start + this[kLength]))
+  }
+
+  // Within the batch that brought it, a request is alive without asking.
+  [kAlive] () {
+    if (this[kIsGone]) return false
+    if (this[kResponse][kSent] || this[kBatch] === this[kDriver].batch) return true
+    this[kIsGone] = !this[kDriver].isWaiting(this)
+    return !this[kIsGone]
+  }
+
+  [kOnGone] (callback) {
+    this[kDriver].watch(this, callback)
+  }
+}
+
+class NativeResponse extends MillraceResponse {
+  constructor (req) {
+    super()
+    this[kOwner] = req
+    req[kResponse] = this
+  }
+
+  [kRequest] () {
+    return this[kOwner]
+  }
+
+  [kAlive] () {
+    return this[kOwner][kAlive]()
+  }
+
+  get finished () {
+    const promise = super.finished
+    this[kOwner][kDriver].watch(this[kOwner], null)
+    return promise
+  }
+
+  [kFinish] (status, fields, body, ending) {
+    this[kOwner][kDriver].answer(this[kOwner], status, fields, body, ending)
+  }
+}
+
+// One server's side of the rings.
+class Dispatcher {
+  constructor (binding, isolation) {
+    this.binding = binding
+    this.isolation = isolation
+    this.handle = null
+    this.batch = 1 // odd between batches, even within one
+    this.isClosed = false
+    this.app = null
+    this.entries = []
+    this.step = null
+    this.chunk = null
+    this.chunkSerial = 0xffffffff
+    this.watched = new Map() // 'slot generation seq' -> { req, callbacks }
+    this.replies = new WeakMap() // field array -> { status, number }
+    this.onDrained = null
+    this.onBatch = this.onBatch.bind(this)
+  }
+
+  open (handle) {
+    this.handle = handle
+    this.requests = new Uint32Array(handle.requests)
+    this.responses = new Uint32Array(handle.responses)
+    this.control = new Uint32Array(handle.control)
+    this.output = Buffer.from(handle.output)
+    this.record = new Uint32Array(RECORD_WORDS)
+    this.recordBytes = new Uint8Array(this.record.buffer)
+    for (const fields of [TEXT, JSON_TYPE, BYTES]) this.#register(200, fields)
+    this.textReply = this.replies.get(TEXT).number
+  }
+
+  // Requests are answered by this table from now on; those under way finish by theirs.
+  use (app, entries) {
+    this.app = app
+    this.entries = entries
+    this.step = (fn, req, res) => run(app, fn, req, res)
+  }
+
+  // ---- up ----
+
+  onBatch (count, done, isDrained) {
+    const { entries, app, step, requests, isolation } = this
+    this.batch++
+    for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
+      const index = requests[at + 3]
+      const entry = index < entries.length ? entries[index] : null
+      const fn = entry === null ? app.handler : entry.fn
+      if (requests[at + 5] !== this.chunkSerial) this.#takeChunk(requests[at + 5])
+      const req = new NativeRequest(this, entry, this.chunk, requests, at)
+      if ((req[kFlags] & 0x400) !== 0) req[kContent] = this.#takeBody(i)
+      const res = new NativeResponse(req)
+      isolation.call(step, fn, req, res)
+    }
+    if (done !== undefined) this.#tellDone(new Uint32Array(done))
+    this.batch++
+    if (isDrained) this.onDrained?.()
+  }
+
+  #takeChunk (serial) {
+    const slot = serial % CHUNKS
+    this.chunk = new Chunk(this.handle.chunks[slot])
+    this.chunkSerial = serial
+    this.handle.chunks[slot] = undefined
+  }
+
+  #takeBody (i) {
+    const body = Buffer.from(this.handle.bodies[i])
+    this.handle.bodies[i] = undefined
+    return body
+  }
+
+  // ---- down ----
+
+  answer (req, status, fields, body, ending) {
+    if (this.isClosed) return
+    let flags = ending.close ? CLOSE : 0
+    let reply = this.textReply
+    let head = ''
+    if (fields !== TEXT || status !== 200 || ending.length >= 0) {
+      reply = ending.length < 0 ? this.#replyFor(status, fields, ending) : -1
+      if (reply < 0) {
+        head = headText(status, fields)
+        if (ending.length >= 0) head += `Content-Length: ${ending.length}\r\n`
+        flags |= HEAD_INLINE | status | (ending.hasDate ? HAS_DATE : 0) | (ending.length >= 0 ? HAS_LENGTH : 0)
+      }
+    }
+    const most = body === null ? 0 : typeof body === 'string' ? body.length * 3 : body.byteLength
+    if (most > COPY_MAX * 3 || head.length > COPY_MAX) this.#answerByCall(req, flags, reply, head, body)
+    else this.#answerByRing(req, flags, reply, head, body, most)
+  }
+
+  #answerByRing (req, flags, reply, head, body, most) {
+    const { control, output, responses } = this
+    if (control[0] === RESPONSES_MAX || control[1] + head.length + most > OUTPUT_BYTES) this.binding.drain(this.handle)
+    const start = control[1]
+    let end = start
+    if (head !== '') end += output.latin1Write(head, end)
+    const bodyAt = end
+    if (typeof body === 'string') end += this.#write(body, end)
+    else if (body !== null) {
+      output.set(body, end)
+      end += body.byteLength
+    }
+    const at = control[0] * RECORD_WORDS
+    responses[at] = req[kSlot]
+    responses[at + 1] = req[kGeneration]
+    responses[at + 2] = req[kSeq]
+    responses[at + 3] = flags
+    responses[at + 4] = reply
+    responses[at + 5] = start
+    responses[at + 6] = bodyAt - start
+    responses[at + 7] = end - bodyAt
+    control[0]++
+    control[1] = end
+  }
+
+  // Returns the octets of the text in UTF-8.
+  #write (text, at) {
+    const { output } = this
+    const { length } = text
+    if (length <= LOOP_MAX) {
+      let i = 0
+      for (; i < length; i++) {
+        const code = text.charCodeAt(i)
+        if (code > 0x7f) break
+        output[at + i] = code
+      }
+      if (i === length) return length
+    }
+    return output.utf8Write(text, at)
+  }
+
+  #answerByCall (req, flags, reply, head, body) {
+    const { record } = this
+    record[0] = req[kSlot]
+    record[1] = req[kGeneration]
+    record[2] = req[kSeq]
+    record[3] = flags
+    record[4] = reply
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body
+    this.binding.send(this.handle, this.recordBytes, head === '' ? null : Buffer.from(head, 'latin1'), bytes)
+  }
+
+  // ---- heads that the core keeps ----
+
+  // The number of a head that is known to stay the same, or -1.
+  #replyFor (status, fields, ending) {
+    const known = this.replies.get(fields)
+    if (known !== undefined) return known.status === status ? known.number : -1
+    if (!Object.isFrozen(fields) || fields.length === 0) return -1
+    return this.#register(status, fields, ending.hasDate)
+  }
+
+  #register (status, fields, hasDate = false) {
+    let number = -1
+    try {
+      number = this.addReply(status, hasDate, headText(status, fields), null, 0, null)
+    } catch {
+      // No room for more: such answers carry their head along.
+    }
+    this.replies.set(fields, { status, number })
+    return number
+  }
+
+  addReply (status, hasDate, head, body, escape, parts) {
+    return this.binding.addReply(this.handle, status, hasDate ? 1 : 0, Buffer.from(head, 'latin1'), body, escape, parts)
+  }
+
+  // ---- ends ----
+
+  isWaiting (req) {
+    return !this.isClosed && this.binding.isWaiting(this.handle, req[kSlot], req[kGeneration], req[kSeq])
+  }
+
+  watch (req, callback) {
+    const key = `${req[kSlot]} ${req[kGeneration]} ${req[kSeq]}`
+    let row = this.watched.get(key)
+    if (row === undefined) {
+      const isOn = !this.isClosed && this.binding.watch(this.handle, req[kSlot], req[kGeneration], req[kSeq])
+      row = { req, callbacks: [] }
+      if (!isOn) {
+        this.#end(row, req[kResponse][kSent] && !req[kIsGone], callback)
+        return
+      }
+      this.watched.set(key, row)
+    }
+    if (callback !== null) row.callbacks.push(callback)
+  }
+
+  #end (row, isAnswered, callback) {
+    if (!isAnswered) {
+      row.req[kIsGone] = true
+      if (callback !== null) callback()
+    }
+    row.req[kResponse][kDone](isAnswered)
+  }
+
+  #tellDone (words) {
+    for (let i = 0; i < words.length; i += 4) {
+      const key = `${words[i]} ${words[i + 1]} ${words[i + 2]}`
+      const row = this.watched.get(key)
+      if (row === undefined) continue
+      this.watched.delete(key)
+      this.#finishRow(row, words[i + 3] === 1)
+    }
+  }
+
+  #finishRow (row, isAnswered) {
+    this.#end(row, isAnswered, null)
+    if (isAnswered) return
+    for (const callback of row.callbacks) this.isolation.call(guarded, callback)
+  }
+
+  // Everything that is still waited for will never come.
+  close () {
+    this.isClosed = true
+    const rows = [...this.watched.values()]
+    this.watched.clear()
+    for (const row of rows) this.#finishRow(row, false)
+  }
+}
+
+// A program's listener that throws is the program's uncaught exception, not the batch's end.
+function guarded (callback) {
+  try {
+    callback()
+  } catch (err) {
+    process.nextTick(() => { throw err })
+  }
+}
+
+exports.Dispatcher = Dispatcher
+exports.METHOD_NAMES = METHOD_NAMES

@@ -1,0 +1,101 @@
+'use strict'
+// The one error class, and the one table of codes. What happened is written where it is thrown;
+// the table's sentence says what to do about it.
+
+const SENTENCES = {
+  ERR_MILLRACE_OPTION: 'ServeOptions in the types lists every option.',
+  ERR_MILLRACE_OPTION_RANGE: 'ServeOptions in the types gives the bounds of every option.',
+  ERR_MILLRACE_UNSUPPORTED: 'Leave it out until a later version has it.',
+  ERR_MILLRACE_ROUTE: 'A route is a text, a reply, a function, or a table of these by method.',
+  ERR_MILLRACE_TEMPLATE: 'See reply and template in the types.',
+  ERR_MILLRACE_STATUS: 'Give an integer from 200 to 599.',
+  ERR_MILLRACE_HEADER: 'Names are tokens; values are latin1 without control characters.',
+  ERR_MILLRACE_LENGTH: 'Leave Content-Length out: it is always added.',
+  ERR_MILLRACE_BODY_TYPE: 'Give a string, bytes, or what JSON can express.',
+  ERR_MILLRACE_RETURN: 'Return a string, bytes, an object, a Response, a stream, a promise of one of these, or nothing.',
+  ERR_MILLRACE_ALREADY_ANSWERED: 'Answer each request once; look at res.sent when in doubt.',
+  ERR_MILLRACE_BAD_JSON: 'The client has to send valid JSON.',
+  ERR_MILLRACE_BODY_TOO_LARGE: 'Raise limits.bodyBytes if such bodies are wanted.',
+  ERR_MILLRACE_OUTPUT_TOO_LARGE: 'Raise limits.outgoingBytes if such answers are wanted.',
+  ERR_MILLRACE_PORT_IN_USE: 'Stop the other server, choose another port, or give port 0 for a free one.',
+  ERR_MILLRACE_PORT_DENIED: 'Choose a port from 1024 up, or give the process the right to open this one.',
+  ERR_MILLRACE_LISTEN: 'Check host and port.',
+  ERR_MILLRACE_NO_NATIVE: 'Build it with `npm rebuild millrace`, or leave MILLRACE_ENGINE and the engine option out to run on node:http.',
+  ERR_MILLRACE_CLOSED: 'Start a new server with serve().'
+}
+
+function text (code, detail) {
+  return detail === undefined ? SENTENCES[code] : `${detail} ${SENTENCES[code]}`
+}
+
+class MillraceError extends Error {
+  constructor (code, detail, options) {
+    super(text(code, detail), options)
+    this.code = code
+  }
+
+  get name () {
+    return 'MillraceError'
+  }
+
+  // A bad limit has to be a RangeError as well; JavaScript has no second parent, so that class is
+  // recognised here instead.
+  static [Symbol.hasInstance] (value) {
+    if (Function.prototype[Symbol.hasInstance].call(this, value)) return true
+    return this === MillraceError && value instanceof MillraceRangeError
+  }
+}
+
+class MillraceRangeError extends RangeError {
+  constructor (code, detail, options) {
+    super(text(code, detail), options)
+    this.code = code
+  }
+
+  get name () {
+    return 'MillraceError'
+  }
+}
+
+function fault (code, detail, cause) {
+  return new MillraceError(code, detail, cause === undefined ? undefined : { cause })
+}
+
+function rangeFault (code, detail) {
+  return new MillraceRangeError(code, detail)
+}
+
+// Faults of the client: the default answer to them is their status, without a line in the log.
+const clientFaults = new WeakMap()
+
+function clientFault (code, status, detail, cause) {
+  const err = fault(code, detail, cause)
+  err.status = status
+  clientFaults.set(err, status)
+  return err
+}
+
+// The status that an error stands for; only of errors made here, as a `status` on anything else
+// may mean anything.
+function statusOf (err) {
+  return (typeof err === 'object' && err !== null && clientFaults.get(err)) || 500
+}
+
+// A value for an error's text; never throws, and never long.
+function show (value) {
+  let shown
+  try {
+    shown = typeof value === 'function' ? `function ${value.name}` : require('node:util').inspect(value, { depth: 0, breakLength: Infinity })
+  } catch {
+    shown = `a ${typeof value}`
+  }
+  return shown.length > 60 ? `${shown.slice(0, 57)}...` : shown
+}
+
+exports.CODES = Object.freeze(Object.keys(SENTENCES))
+exports.MillraceError = MillraceError
+exports.fault = fault
+exports.rangeFault = rangeFault
+exports.clientFault = clientFault
+exports.statusOf = statusOf
+exports.show = show

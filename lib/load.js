@@ -1,0 +1,178 @@
+'use strict'
+// Finds and loads the native module, once per thread. Never throws, never logs: what was tried and
+// why it failed is kept for probe(), for the warning and for the error.
+
+const fs = require('node:fs')
+const path = require('node:path')
+const { fault, show } = require('./errors')
+const { INTERFACE_VERSION } = require('./interface')
+const { elfFault, ownLibc } = require('./elf')
+const { version } = require('../package.json')
+
+const ROOT = path.join(__dirname, '..')
+const ABI = process.versions.modules
+
+function prebuildFolder () {
+  const libc = ownLibc() === 'musl' ? '-musl' : ''
+  return path.join(ROOT, 'prebuilds', `${process.platform}-${process.arch}${libc}`)
+}
+
+function candidates () {
+  const found = [
+    path.join(ROOT, 'build', 'Release', 'millrace.node'),
+    path.join(prebuildFolder(), `millrace-abi${ABI}.node`)
+  ]
+  const asked = process.env.MILLRACE_BINARY
+  return asked ? [path.resolve(asked), ...found] : found
+}
+
+// The ABIs that binaries beside a missing one are for.
+function otherAbis (file) {
+  try {
+    return fs.readdirSync(path.dirname(file)).map((name) => /^millrace-abi(\d+)\.node$/.exec(name)?.[1]).filter(Boolean)
+  } catch {
+    return []
+  }
+}
+
+function missing (file) {
+  const abis = /millrace-abi\d+\.node$/.test(file) ? otherAbis(file) : []
+  if (abis.length === 0) return 'there is no such file'
+  return `there is no such file; this Node has ABI ${ABI}, the binaries there are for ABI ${abis.join(', ')}`
+}
+
+// What the dynamic linker said, with what it means.
+function explain (message) {
+  if (/NODE_MODULE_VERSION/.test(message)) return `it is built for another ABI than this Node's (${ABI}): ${message}`
+  if (/GLIBC_[\d.]+.*not found/.test(message)) return `it is built for a newer glibc than this system's: ${message}`
+  if (/libc\.musl|ld-musl/.test(message)) return `it is built for musl: ${message}`
+  return message
+}
+
+// Why a loaded module is not one that this version can talk to, or null.
+function strange (binding) {
+  if (binding === null || typeof binding !== 'object') return 'it is not a module of this package'
+  const { interfaceVersion, abi } = binding
+  if (interfaceVersion !== INTERFACE_VERSION) {
+    return `it has interface ${show(interfaceVersion)}, this version of the package needs ${INTERFACE_VERSION}; build it again`
+  }
+  if (abi !== undefined && String(abi) !== ABI) return `it is built for ABI ${abi}, this Node has ${ABI}; build it again`
+  return null
+}
+
+// { binding } or { error }.
+function attempt (file) {
+  try {
+    if (!fs.statSync(file).isFile()) return { error: 'it is not a file' }
+  } catch (err) {
+    return { error: err.code === 'ENOENT' ? missing(file) : err.message }
+  }
+  const broken = elfFault(file)
+  if (broken !== null) return { error: broken }
+  const module = { exports: {} }
+  try {
+    process.dlopen(module, file)
+  } catch (err) {
+    return { error: explain(String(err?.message ?? err)) }
+  }
+  const why = strange(module.exports)
+  return why === null ? { binding: module.exports } : { error: why }
+}
+
+function search () {
+  const tried = []
+  for (const file of candidates()) {
+    const { binding, error } = attempt(file)
+    if (binding !== undefined) return { binding, path: file, tried }
+    tried.push({ path: file, error })
+  }
+  return { binding: null, path: null, tried }
+}
+
+let loaded = null
+
+// { binding, path, tried }; binding is null when no candidate can be used.
+function loadNative () {
+  if (loaded === null) {
+    try {
+      loaded = search()
+    } catch (err) {
+      loaded = { binding: null, path: null, tried: [{ path: ROOT, error: String(err) }] }
+    }
+  }
+  return loaded
+}
+
+function reasonOf ({ tried }) {
+  return `Tried: ${tried.map(({ path, error }) => `${path}: ${error}`).join('; ')}.`
+}
+
+// 'native', 'node', or undefined for whichever is there. The option is nearer than the environment.
+function wantedEngine (option) {
+  if (option !== undefined) return option
+  const wanted = process.env.MILLRACE_ENGINE
+  if (wanted === undefined || wanted === '') return undefined
+  if (wanted === 'native' || wanted === 'node') return wanted
+  throw fault('ERR_MILLRACE_OPTION', `MILLRACE_ENGINE is 'native' or 'node', not ${show(wanted)}.`)
+}
+
+function infoOf (binding) {
+  try {
+    return binding.info()
+  } catch {
+    return {}
+  }
+}
+
+function choice () {
+  try {
+    return { wanted: wantedEngine() }
+  } catch (err) {
+    return { error: err.message }
+  }
+}
+
+function describe (isNative, native, reason) {
+  const info = isNative ? infoOf(native.binding) : {}
+  const { node, uv, openssl, zlib, llhttp, napi } = process.versions
+  return {
+    ok: isNative,
+    engine: isNative ? 'native' : 'node',
+    version,
+    abi: ABI,
+    platform: process.platform,
+    arch: process.arch,
+    libc: ownLibc(),
+    binary: native.path,
+    tried: native.tried,
+    reason,
+    transport: isNative ? info.transport ?? null : 'node',
+    transportReason: isNative ? info.transportReason ?? null : reason,
+    threads: 1,
+    simd: info.simd ?? null,
+    versions: { node, uv, openssl, zlib, llhttp, napi },
+    capabilities: {
+      repliesWithoutJs: isNative, // fixed replies and templates are answered in C
+      anyMethod: isNative, // methods that Node does not know
+      exactLimits: isNative, // headerBytes to the byte
+      sendTimeout: isNative // timeouts.send
+    }
+  }
+}
+
+// Never throws, never logs.
+function probe () {
+  const native = loadNative()
+  const { wanted, error } = choice()
+  const isNative = native.binding !== null && wanted !== 'node' && error === undefined
+  let reason = null
+  if (error !== undefined) reason = error
+  else if (wanted === 'node') reason = 'MILLRACE_ENGINE=node asks for node:http.'
+  else if (!isNative) reason = reasonOf(native)
+  return describe(isNative, native, reason)
+}
+
+exports.loadNative = loadNative
+exports.wantedEngine = wantedEngine
+exports.reasonOf = reasonOf
+exports.probe = probe

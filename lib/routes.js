@@ -1,0 +1,155 @@
+'use strict'
+// The route table as a program writes it, checked and made flat:
+//   entry { pattern, params, methods, kind: 'fixed' | 'template' | 'handler', descriptor, fn }
+//     params   names in the order of the pattern; '*' is the wildcard's
+//     methods  names, or null for any
+//   app   { entries, handler, error, outgoingBytes, router } -- what requests are answered by; a
+//         reload makes a new one, and requests finish by the one they started with.
+
+const { kReply } = require('./symbols')
+const { fault, show } = require('./errors')
+const { fixedText, Template } = require('./reply')
+const { METHODS } = require('./methods')
+const { Router, shapeOf } = require('./router')
+const { hint } = require('./keys')
+
+const PATTERN_MAX = 2048 // src/engine/route.h
+const SEGMENTS_MAX = 64
+const PARAMS_MAX = 16
+const READS = Object.freeze(['GET']) // and HEAD, which falls back to GET
+const KEY = /^(?:([A-Za-z-]+)[ \t]+)?(.*)$/s
+const LITERAL = /^[\x21-\x7e]*$/
+const NAME = /^[A-Za-z_]\w*$/
+
+function refuse (key, why) {
+  return fault('ERR_MILLRACE_ROUTE', `Route '${key}': ${why}`)
+}
+
+// ---- patterns ----
+
+function checkLiteral (key, segment) {
+  if (!LITERAL.test(segment)) throw refuse(key, `'${segment}' has characters that no path has; percent-encode them.`)
+  if (/[?#]/.test(segment)) throw refuse(key, `a pattern has no '?' or '#'.`)
+  if (segment.includes('*')) throw refuse(key, `'*' is only possible as the whole last segment.`)
+}
+
+function checkParam (key, name, params) {
+  if (!NAME.test(name)) throw refuse(key, `':${name}' is not a param: letters, digits and '_' make its name, up to the next '/'.`)
+  if (params.includes(name)) throw refuse(key, `two params have the name ${name}.`)
+}
+
+// The names of a pattern's params.
+function paramsOf (key, pattern) {
+  if (!pattern.startsWith('/')) throw refuse(key, 'a pattern starts with \'/\'.')
+  if (pattern.length > PATTERN_MAX) throw refuse(key, `a pattern has at most ${PATTERN_MAX} characters.`)
+  const segments = pattern.slice(1).split('/')
+  const params = []
+  segments.forEach((segment, i) => {
+    if (segment === '*' && i === segments.length - 1) {
+      params.push('*')
+    } else if (segment.startsWith(':')) {
+      checkParam(key, segment.slice(1), params)
+      params.push(segment.slice(1))
+    } else {
+      checkLiteral(key, segment)
+    }
+  })
+  if (segments.length > SEGMENTS_MAX) throw refuse(key, `a pattern has at most ${SEGMENTS_MAX} segments.`)
+  if (params.length > PARAMS_MAX) throw refuse(key, `a pattern has at most ${PARAMS_MAX} params.`)
+  return params
+}
+
+// ---- values ----
+
+function checkMethod (key, method) {
+  if (!METHODS.includes(method)) throw refuse(key, `there is no method ${method} for routes.${hint(method, METHODS)}`)
+}
+
+function checkPlaceholders (key, descriptor, params) {
+  for (const { param } of descriptor.parts ?? []) {
+    if (param !== undefined && !params.includes(param)) throw refuse(key, `its reply names the param ${param}, which the pattern does not have.`)
+  }
+}
+
+// An engine's constants cannot say `Connection: close`; such a reply is sent by a handler instead.
+function closingHandler (route) {
+  return (req, res) => { res.reply(route) }
+}
+
+function entryOf (key, pattern, params, methods, value) {
+  if (typeof value === 'string') {
+    return { pattern, params, methods: methods ?? READS, kind: 'fixed', descriptor: fixedText(value), fn: null }
+  }
+  const descriptor = value?.[kReply]
+  if (descriptor !== undefined) {
+    checkPlaceholders(key, descriptor, params)
+    if (descriptor.close) return { pattern, params, methods: methods ?? READS, kind: 'handler', descriptor: null, fn: closingHandler(value) }
+    return { pattern, params, methods: methods ?? READS, kind: descriptor.kind, descriptor, fn: null }
+  }
+  if (typeof value === 'function') return { pattern, params, methods, kind: 'handler', descriptor: null, fn: value }
+  throw refuse(key, value instanceof Template ? 'a template needs a body: use reply({ … }), or res.reply(template, body) in a function.' : `${show(value)} cannot be a route.`)
+}
+
+function isTable (value) {
+  if (value === null || typeof value !== 'object' || value[kReply] !== undefined) return false
+  const proto = Object.getPrototypeOf(value)
+  return proto === Object.prototype || proto === null
+}
+
+function entriesOf (key, value) {
+  const [, method, pattern] = KEY.exec(key)
+  const params = paramsOf(key, pattern)
+  if (method !== undefined) checkMethod(key, method)
+  if (!isTable(value)) return [entryOf(key, pattern, params, method === undefined ? null : [method], value)]
+  if (method !== undefined) throw refuse(key, 'give methods either in the key or in a table.')
+  const methods = Object.keys(value)
+  if (methods.length === 0) throw refuse(key, 'its table of methods is empty.')
+  return methods.map((name) => {
+    checkMethod(key, name)
+    return entryOf(key, pattern, params, [name], value[name])
+  })
+}
+
+function checkDuplicate (key, entry, taken) {
+  const shape = shapeOf(entry.pattern)
+  const there = taken.get(shape) ?? []
+  const clash = there.find((other) => other.methods === null || entry.methods === null || other.methods.some((name) => entry.methods.includes(name)))
+  if (clash !== undefined) {
+    throw refuse(key, `'${clash.pattern}' already answers ${clash.methods === null || entry.methods === null ? 'some of its methods' : clash.methods.join(', ')}.`)
+  }
+  taken.set(shape, [...there, entry])
+}
+
+function compileRoutes (routes) {
+  const entries = []
+  const taken = new Map()
+  for (const key of Object.keys(routes)) {
+    for (const entry of entriesOf(key, routes[key])) {
+      checkDuplicate(key, entry, taken)
+      entries.push(Object.freeze(entry))
+    }
+  }
+  return entries
+}
+
+class App {
+  #router
+
+  constructor (entries, handler, error, outgoingBytes) {
+    this.entries = entries
+    this.handler = handler // function | null
+    this.error = error // function | null
+    this.outgoingBytes = outgoingBytes
+  }
+
+  get router () {
+    return this.#router ?? (this.#router = new Router(this.entries))
+  }
+}
+
+// Compiles what normalise() of options.js returned.
+function compile ({ routes, handler, error, limits }) {
+  return new App(compileRoutes(routes), handler, error, limits.outgoingBytes)
+}
+
+exports.compile = compile

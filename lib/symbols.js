@@ -1,0 +1,38 @@
+'use strict'
+// The seam between the public classes and the engines: what an engine's subclass implements, and
+// what it may call. Symbols keep all of this out of the way of properties that a program adds.
+
+// ---- a request's primitives, implemented by each engine; asked at most once where it matters ----
+exports.kMethod = Symbol('method') // () -> string
+exports.kTarget = Symbol('target') // () -> string: the request target as received
+exports.kMinor = Symbol('minor') // () -> 0 | 1: HTTP/1.x
+exports.kRawHeaders = Symbol('rawHeaders') // () -> [name, value, ...] as received, latin1
+exports.kParams = Symbol('params') // () -> [name, raw value, ...], percent-encoding untouched
+exports.kAddress = Symbol('address') // () -> { ip, port } of the client, also after it has gone
+exports.kBody = Symbol('body') // () -> Buffer, whole; nobody writes to it any more
+exports.kAlive = Symbol('alive') // () -> false once the client went before its answer was complete
+exports.kOnGone = Symbol('onGone') // (callback): called once when kAlive turns false, at most
+
+// ---- a response's primitives (and kAlive, as above) ----
+// (status, headers, body, ending): the answer, called at most once.
+//   headers  flat [name, value, ...], checked, in wire order; without Content-Length, Date (unless
+//            ending.hasDate), Connection, Transfer-Encoding. Do not change it: it may be shared, and
+//            the same array means the same head.
+//   body     string | Uint8Array | null. null with a status other than 204 and 304: Content-Length 0.
+//   ending   { close, hasDate, length }; length >= 0: the Content-Length to announce (HEAD only).
+exports.kFinish = Symbol('finish')
+exports.kRequest = Symbol('request') // () -> the request that this response belongs to
+
+// ---- what an engine calls ----
+exports.kDone = Symbol('done') // response (isComplete): the last byte left, or the client went
+exports.kWatched = Symbol('watched') // response () -> whether somebody awaits `finished`
+
+// ---- state of the base classes ----
+exports.kMore = Symbol('more') // what is rarely used; null until then
+exports.kStatus = Symbol('status')
+exports.kFields = Symbol('fields') // Fields, or null while no header is set
+exports.kSent = Symbol('sent')
+exports.kReset = Symbol('reset') // response (status): forgets status and headers
+
+// ---- marks ----
+exports.kReply = Symbol('reply') // on what reply() returns: its descriptor

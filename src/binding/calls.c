@@ -1,0 +1,389 @@
+/* calls.c -- see calls.h. */
+#include "binding/calls.h"
+#include "binding/args.h"
+#include <string.h>
+
+#define ADDRESS_MAX 64u
+
+static napi_value number(napi_env env, double value)
+{
+    napi_value out = NULL;
+    (void)napi_create_double(env, value, &out);
+    return out;
+}
+
+static napi_value boolean(napi_env env, bool value)
+{
+    napi_value out = NULL;
+    (void)napi_get_boolean(env, value, &out);
+    return out;
+}
+
+static napi_value throw_rc(napi_env env, mr_rc rc, const char *what)
+{
+    (void)napi_throw_error(
+        env, rc == MR_NOMEM ? "ERR_MILLRACE_OUT_OF_MEMORY" : "ERR_MILLRACE_INTERNAL", what);
+    return NULL;
+}
+
+/* ---- create, listen ---- */
+
+static bool read_limits(napi_env env, napi_value o, mr_limits *l)
+{
+    return mr_prop_u32(env, o, "headerBytes", &l->head.header_bytes) &&
+           mr_prop_u32(env, o, "headerCount", &l->head.header_count) &&
+           mr_prop_u32(env, o, "targetBytes", &l->head.target_bytes) &&
+           mr_prop_u64(env, o, "bodyBytes", &l->body_bytes) &&
+           mr_prop_u32(env, o, "connections", &l->connections) &&
+           mr_prop_u32(env, o, "requestsPerConnection", &l->requests_per_connection) &&
+           mr_prop_u64(env, o, "heldBytes", &l->held_bytes);
+}
+
+static bool read_timeouts(napi_env env, napi_value o, mr_timeouts *t)
+{
+    return mr_prop_u32(env, o, "header", &t->header_ms) &&
+           mr_prop_u32(env, o, "body", &t->body_ms) &&
+           mr_prop_u32(env, o, "keepAlive", &t->keep_alive_ms) &&
+           mr_prop_u32(env, o, "send", &t->send_ms) && mr_prop_u32(env, o, "linger", &t->linger_ms);
+}
+
+static napi_value call_create(napi_env env, napi_callback_info info)
+{
+    napi_value args[2];
+    mr_engine_options options = {.transport = &mr_transport_epoll};
+    if (!mr_args(env, info, 2, args) || !read_limits(env, args[0], &options.limits) ||
+        !read_timeouts(env, args[0], &options.timeouts))
+        return NULL;
+    if (options.limits.head.header_bytes > 65535 || options.limits.head.header_count < 1 ||
+        options.limits.head.header_count > 65535)
+        return throw_rc(env, MR_INVALID, "limits are outside of what the parser can do");
+    return mr_server_create(env, &options, args[1]);
+}
+
+static napi_value call_listen(napi_env env, napi_callback_info info)
+{
+    napi_value args[6];
+    char address[ADDRESS_MAX];
+    size_t len;
+    uint32_t port, backlog;
+    mr_listen_options options = {.address = address};
+    uint16_t bound = 0;
+    int error = 0;
+    if (!mr_args(env, info, 6, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL)
+        return NULL;
+    if (napi_get_value_string_latin1(env, args[1], address, sizeof address, &len) != napi_ok) {
+        mr_arg_fail(env, "address");
+        return NULL;
+    }
+    if (!mr_arg_u32(env, args[2], "port", &port) || !mr_arg_u32(env, args[3], "backlog", &backlog))
+        return NULL;
+    options.port = (uint16_t)port;
+    options.backlog = backlog < 1 ? 1 : backlog > 65535 ? 65535 : (int)backlog;
+    if (napi_get_value_bool(env, args[4], &options.is_ipv6_only) != napi_ok ||
+        napi_get_value_bool(env, args[5], &options.is_shared) != napi_ok) {
+        mr_arg_fail(env, "isV6Only and isShared");
+        return NULL;
+    }
+    if (mr_engine_listen(s->engine, &options, &bound, &error) != MR_OK)
+        return number(env, -(error ? error : 5));
+    return number(env, bound);
+}
+
+/* ---- replies and routes ---- */
+
+static bool add_part(napi_env env, mr_reply *reply, napi_value part)
+{
+    static const char *const names[] = {"kind", "index", "text", "fallback"};
+    napi_value values[4];
+    uint32_t kind, index;
+    const uint8_t *text, *fallback;
+    size_t text_len, fallback_len;
+    for (int i = 0; i < 4; i++)
+        if (napi_get_named_property(env, part, names[i], &values[i]) != napi_ok)
+            return mr_arg_fail(env, names[i]);
+    if (!mr_arg_u32(env, values[0], "kind", &kind) || !mr_arg_u32(env, values[1], "index", &index) ||
+        !mr_arg_bytes(env, values[2], "text", &text, &text_len) ||
+        !mr_arg_bytes(env, values[3], "fallback", &fallback, &fallback_len))
+        return false;
+    if (kind > MR_PART_HEADER)
+        return mr_arg_fail(env, "kind");
+    mr_rc rc = mr_reply_add_part(reply, (mr_part_kind)kind, index, text, text_len, fallback,
+                                 fallback_len);
+    if (rc != MR_OK)
+        (void)throw_rc(env, rc, "a template with too many parts, or no memory for it");
+    return rc == MR_OK;
+}
+
+static bool add_parts(napi_env env, mr_reply *reply, napi_value parts)
+{
+    bool is_array = false;
+    uint32_t count = 0;
+    if (napi_is_array(env, parts, &is_array) != napi_ok || !is_array)
+        return true;
+    if (napi_get_array_length(env, parts, &count) != napi_ok)
+        return mr_arg_fail(env, "parts");
+    for (uint32_t i = 0; i < count; i++) {
+        napi_value part;
+        if (napi_get_element(env, parts, i, &part) != napi_ok || !add_part(env, reply, part))
+            return false;
+    }
+    return true;
+}
+
+static napi_value call_add_reply(napi_env env, napi_callback_info info)
+{
+    napi_value args[7];
+    uint32_t status, flags, escape, index;
+    const uint8_t *head, *body;
+    size_t head_len, body_len;
+    if (!mr_args(env, info, 7, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL || !mr_arg_u32(env, args[1], "status", &status) ||
+        !mr_arg_u32(env, args[2], "flags", &flags) ||
+        !mr_arg_bytes(env, args[3], "head", &head, &head_len) ||
+        !mr_arg_bytes(env, args[4], "body", &body, &body_len) ||
+        !mr_arg_u32(env, args[5], "escape", &escape))
+        return NULL;
+    if (status < 200 || status > 599 || head_len == 0 || head_len > MR_RESPONSE_HEAD_MAX ||
+        escape > MR_ESCAPE_JSON)
+        return throw_rc(env, MR_INVALID, "status, head or escape of a reply");
+    mr_reply *reply = mr_reply_create(mr_engine_mem(s->engine), (uint16_t)status,
+                                      (flags & 1) ? MR_REPLY_HAS_DATE : 0, head, head_len, body,
+                                      body_len);
+    if (reply == NULL)
+        return throw_rc(env, MR_NOMEM, "no memory for a reply");
+    reply->escape = (uint8_t)escape;
+    if (!add_parts(env, reply, args[6])) {
+        mr_reply_release(reply);
+        return NULL;
+    }
+    mr_rc rc = mr_rings_add_reply(&s->rings, reply, &index);
+    return rc == MR_OK ? number(env, index) : throw_rc(env, rc, "too many replies and templates");
+}
+
+static napi_value call_drop_reply(napi_env env, napi_callback_info info)
+{
+    napi_value args[2];
+    uint32_t index;
+    if (!mr_args(env, info, 2, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s != NULL && mr_arg_u32(env, args[1], "number", &index))
+        mr_rings_drop_reply(&s->rings, index);
+    return NULL;
+}
+
+static napi_value call_begin_routes(napi_env env, napi_callback_info info)
+{
+    napi_value args[1];
+    if (!mr_args(env, info, 1, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL)
+        return NULL;
+    mr_routes_destroy(s->new_routes);
+    s->new_routes = mr_routes_create(mr_engine_mem(s->engine));
+    return s->new_routes ? NULL : throw_rc(env, MR_NOMEM, "no memory for a route table");
+}
+
+static napi_value call_add_route(napi_env env, napi_callback_info info)
+{
+    napi_value args[6];
+    const uint8_t *bytes;
+    size_t len;
+    uint32_t mask, handler, reply, flags;
+    mr_action action = {0};
+    if (!mr_args(env, info, 6, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL || s->new_routes == NULL || !mr_arg_bytes(env, args[1], "pattern", &bytes, &len) ||
+        !mr_arg_u32(env, args[2], "mask", &mask) ||
+        !mr_arg_u32(env, args[3], "handler", &handler) ||
+        !mr_arg_u32(env, args[4], "reply", &reply) || !mr_arg_u32(env, args[5], "flags", &flags))
+        return NULL;
+    action.handler = handler;
+    action.flags = flags;
+    if (handler == MR_NO_HANDLER) {
+        if (reply >= s->rings.reply_count || s->rings.replies[reply] == NULL)
+            return throw_rc(env, MR_INVALID, "a route names a reply that is not there");
+        action.reply = s->rings.replies[reply];
+        mr_reply_retain(action.reply);
+    }
+    mr_rc rc = mr_routes_add(s->new_routes, bytes, len, mask, &action);
+    return rc == MR_OK ? NULL : throw_rc(env, rc, "a route that the table does not take");
+}
+
+static napi_value call_commit_routes(napi_env env, napi_callback_info info)
+{
+    napi_value args[3];
+    uint32_t fallback, flags;
+    if (!mr_args(env, info, 3, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL || s->new_routes == NULL ||
+        !mr_arg_u32(env, args[1], "fallback", &fallback) ||
+        !mr_arg_u32(env, args[2], "flags", &flags))
+        return NULL;
+    mr_engine_set_routes(s->engine, s->new_routes, fallback, flags);
+    s->new_routes = NULL;
+    return NULL;
+}
+
+/* ---- answers ---- */
+
+static napi_value call_drain(napi_env env, napi_callback_info info)
+{
+    napi_value args[1];
+    mr_server *s = mr_args(env, info, 1, args) ? mr_server_of(env, args[0]) : NULL;
+    if (s == NULL)
+        return NULL;
+    mr_rings_drain(&s->rings);
+    mr_pump_flush(s);
+    return NULL;
+}
+
+static napi_value call_send(napi_env env, napi_callback_info info)
+{
+    napi_value args[4];
+    const uint8_t *bytes, *head, *body;
+    size_t len, head_len, body_len;
+    uint32_t record[MR_RECORD_WORDS];
+    if (!mr_args(env, info, 4, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL || !mr_arg_bytes(env, args[1], "record", &bytes, &len) ||
+        !mr_arg_bytes(env, args[2], "head", &head, &head_len) ||
+        !mr_arg_bytes(env, args[3], "body", &body, &body_len))
+        return NULL;
+    if (len != sizeof record) {
+        mr_arg_fail(env, "record");
+        return NULL;
+    }
+    memcpy(record, bytes, sizeof record);
+    if (!s->is_in_turn)
+        (void)mr_engine_update_clock(s->engine);
+    mr_rings_answer(&s->rings, record, head, head_len, body, body_len);
+    mr_pump_flush(s);
+    return NULL;
+}
+
+static mr_server *exchange_args(napi_env env, napi_callback_info info, uint64_t *connection,
+                                uint32_t *seq)
+{
+    napi_value args[4];
+    uint32_t slot, generation;
+    if (!mr_args(env, info, 4, args))
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL || !mr_arg_u32(env, args[1], "slot", &slot) ||
+        !mr_arg_u32(env, args[2], "generation", &generation) ||
+        !mr_arg_u32(env, args[3], "seq", seq))
+        return NULL;
+    *connection = (uint64_t)slot | (uint64_t)generation << 32;
+    return s;
+}
+
+static napi_value call_is_waiting(napi_env env, napi_callback_info info)
+{
+    uint64_t connection;
+    uint32_t seq;
+    mr_server *s = exchange_args(env, info, &connection, &seq);
+    return boolean(env, s != NULL && mr_engine_is_waiting(s->engine, connection, seq));
+}
+
+static napi_value call_watch(napi_env env, napi_callback_info info)
+{
+    uint64_t connection;
+    uint32_t seq;
+    mr_server *s = exchange_args(env, info, &connection, &seq);
+    return boolean(env, s != NULL && mr_engine_watch(s->engine, connection, seq) == MR_OK);
+}
+
+/* ---- ending ---- */
+
+static napi_value call_shutdown(napi_env env, napi_callback_info info)
+{
+    napi_value args[1];
+    mr_server *s = mr_args(env, info, 1, args) ? mr_server_of(env, args[0]) : NULL;
+    if (s == NULL)
+        return NULL;
+    s->is_draining = true;
+    mr_engine_drain(s->engine);
+    return NULL;
+}
+
+static napi_value call_destroy(napi_env env, napi_callback_info info)
+{
+    napi_value args[1];
+    mr_server *s = mr_args(env, info, 1, args) ? mr_server_of(env, args[0]) : NULL;
+    if (s != NULL)
+        mr_pump_stop(s);
+    return NULL;
+}
+
+static napi_value call_stats(napi_env env, napi_callback_info info)
+{
+    napi_value args[1], out;
+    mr_engine_stats stats;
+    if (!mr_args(env, info, 1, args) || napi_create_object(env, &out) != napi_ok)
+        return NULL;
+    mr_server *s = mr_server_of(env, args[0]);
+    if (s == NULL)
+        return NULL;
+    mr_engine_get_stats(s->engine, &stats);
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = {
+        {"accepted", (double)stats.accepted},
+        {"requests", (double)stats.requests},
+        {"refused", (double)stats.refused},
+        {"staleAnswers", (double)stats.stale_answers},
+        {"acceptFailures", (double)stats.accept_failures},
+        {"connections", stats.connections},
+        {"usedBytes", (double)stats.used_bytes},
+        {"peakBytes", (double)stats.peak_bytes},
+        {"badRecords", (double)s->rings.bad_records},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (napi_set_named_property(env, out, rows[i].name, number(env, rows[i].value)) != napi_ok)
+            return NULL;
+    return out;
+}
+
+napi_status mr_calls_export(napi_env env, napi_value exports)
+{
+    static const struct {
+        const char *name;
+        napi_callback call;
+    } calls[] = {
+        {"create", call_create},
+        {"listen", call_listen},
+        {"addReply", call_add_reply},
+        {"dropReply", call_drop_reply},
+        {"beginRoutes", call_begin_routes},
+        {"addRoute", call_add_route},
+        {"commitRoutes", call_commit_routes},
+        {"drain", call_drain},
+        {"send", call_send},
+        {"isWaiting", call_is_waiting},
+        {"watch", call_watch},
+        {"shutdown", call_shutdown},
+        {"destroy", call_destroy},
+        {"stats", call_stats},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        napi_value function;
+        napi_status status = napi_create_function(env, calls[i].name, NAPI_AUTO_LENGTH,
+                                                  calls[i].call, NULL, &function);
+        if (status == napi_ok)
+            status = napi_set_named_property(env, exports, calls[i].name, function);
+        if (status != napi_ok)
+            return status;
+    }
+    return napi_ok;
+}

@@ -1,0 +1,34 @@
+/* calls.h -- every call that JavaScript makes down.
+ * Each takes the handle that create() gave as its first argument; a handle whose server is closed
+ * makes the call a no-op.
+ *   create(options, onBatch)                          -> handle
+ *   listen(handle, address, port, backlog, isV6Only, isShared) -> port, or -errno
+ *   addReply(handle, status, flags, head, body, escape, parts) -> number
+ *   dropReply(handle, number)
+ *   beginRoutes(handle), addRoute(handle, pattern, mask, handler, reply, flags),
+ *   commitRoutes(handle, fallback, flags)
+ *   drain(handle)                                     hands the response ring over now
+ *   send(handle, record, head, body)                  one answer whose content is not in the ring
+ *   isWaiting(handle, slot, generation, seq) -> boolean
+ *   watch(handle, slot, generation, seq) -> boolean   false: it is over already
+ *   shutdown(handle)                                  begins to drain
+ *   destroy(handle)                                   closes everything at once
+ *   stats(handle) -> object
+ * Thread:  the environment's.
+ * Uses:    binding/server.h, node_api.h. */
+#ifndef MR_BINDING_CALLS_H
+#define MR_BINDING_CALLS_H
+
+#include "binding/server.h"
+
+/* Sets the calls as properties of `exports`. */
+napi_status mr_calls_export(napi_env env, napi_value exports);
+
+/* ---- addon.c ---- */
+
+/* The server of a handle; NULL when it is closed, or (with an exception) when it is no handle. */
+mr_server *mr_server_of(napi_env env, napi_value handle);
+/* Makes a server and its handle, the object with the shared memory. NULL with an exception. */
+napi_value mr_server_create(napi_env env, const mr_engine_options *options, napi_value on_batch);
+
+#endif

@@ -1,0 +1,215 @@
+/* pump.c -- drives an engine from the libuv loop of its environment.
+ *
+ * One turn: poll the engine; call JavaScript once for all requests (promise jobs and nextTick run as
+ * that call returns); drain the answers; resume connections that waited for room, and again while
+ * that brings requests; send, fire time-outs, free the dead. The prepare handle runs a turn without
+ * the poll when answers were given in between, right before the loop would block. */
+#include "binding/server.h"
+
+#define ROUNDS_PER_TURN 16 /* calls of JavaScript before the loop's other work gets its turn */
+
+/* ---- the call up ---- */
+
+static napi_value done_words(mr_rings *r)
+{
+    napi_value words = NULL;
+    void *data;
+    size_t bytes = r->done.len;
+    if (bytes == 0 || napi_create_arraybuffer(r->env, bytes, &data, &words) != napi_ok)
+        return NULL;
+    for (size_t i = 0; i < bytes; i++)
+        ((uint8_t *)data)[i] = r->done.data[i];
+    r->done.len = 0;
+    return words;
+}
+
+/* The callback catches what handlers throw, so an exception here is ours, or the environment is
+ * being terminated: then there is nothing to report it to. */
+static void report_exception(napi_env env)
+{
+    bool is_pending = false;
+    napi_value error;
+    if (napi_is_exception_pending(env, &is_pending) == napi_ok && is_pending &&
+        napi_get_and_clear_last_exception(env, &error) == napi_ok)
+        (void)napi_fatal_exception(env, error);
+}
+
+static void enter_js(mr_server *s)
+{
+    mr_rings *r = &s->rings;
+    napi_value holder, callback, args[3];
+    uint32_t count = r->request_count;
+    napi_value done = done_words(r);
+    bool is_drained = s->is_draining && !s->is_drained_told;
+    mr_engine_stats stats;
+    mr_engine_get_stats(s->engine, &stats);
+    is_drained = is_drained && stats.connections == 0;
+    r->request_count = 0;
+    if (napi_get_reference_value(s->env, r->holder, &holder) != napi_ok ||
+        napi_get_reference_value(s->env, s->on_batch, &callback) != napi_ok ||
+        napi_create_uint32(s->env, count, &args[0]) != napi_ok ||
+        (done == NULL && napi_get_undefined(s->env, &done) != napi_ok) ||
+        napi_get_boolean(s->env, is_drained, &args[2]) != napi_ok)
+        return;
+    args[1] = done;
+    s->is_drained_told = s->is_drained_told || is_drained;
+    if (napi_make_callback(s->env, s->async, holder, callback, 3, args, NULL) != napi_ok)
+        report_exception(s->env);
+    r->batch_serial = r->chunk_serial;
+    if (!s->home->is_ending)
+        mr_rings_drain(r);
+}
+
+static bool has_news(const mr_server *s)
+{
+    if (s->rings.request_count > 0 || s->rings.done.len > 0)
+        return true;
+    if (!s->is_draining || s->is_drained_told)
+        return false;
+    mr_engine_stats stats;
+    mr_engine_get_stats(s->engine, &stats);
+    return stats.connections == 0;
+}
+
+/* ---- the turn ---- */
+
+static void rearm_timer(mr_server *s);
+
+static void finish_turn(mr_server *s)
+{
+    mr_engine_end(s->engine);
+    /* Ending may have closed the last connection, or a watched one. */
+    if (has_news(s) && !s->is_close_wanted) {
+        enter_js(s);
+        mr_engine_end(s->engine);
+    }
+    s->is_in_turn = false;
+    if (s->is_close_wanted)
+        mr_pump_stop(s);
+    else
+        rearm_timer(s);
+}
+
+static void run_turn(mr_server *s, bool is_polling)
+{
+    napi_handle_scope scope;
+    if (s->is_closing || s->is_in_turn || napi_open_handle_scope(s->env, &scope) != napi_ok)
+        return;
+    s->is_in_turn = true;
+    if (is_polling) {
+        if (mr_engine_poll(s->engine, 0) != MR_OK)
+            s->is_close_wanted = true;
+    } else {
+        (void)mr_engine_update_clock(s->engine);
+        mr_rings_drain(&s->rings);
+    }
+    for (int round = 0; round < ROUNDS_PER_TURN && !s->is_close_wanted; round++) {
+        bool is_resumed;
+        if (has_news(s))
+            enter_js(s);
+        is_resumed = !s->is_close_wanted && mr_engine_resume(s->engine);
+        if (!is_resumed && !has_news(s))
+            break;
+    }
+    if (s->rings.request_count > 0 && !s->is_close_wanted)
+        enter_js(s);
+    finish_turn(s);
+    (void)napi_close_handle_scope(s->env, scope);
+}
+
+void mr_pump_flush(mr_server *s)
+{
+    if (!s->is_in_turn && !s->is_closing)
+        mr_engine_flush(s->engine);
+}
+
+/* ---- handles ---- */
+
+static void on_readable(uv_poll_t *handle, int status, int events)
+{
+    (void)status, (void)events;
+    run_turn(handle->data, true);
+}
+
+static void on_prepare(uv_prepare_t *handle)
+{
+    mr_server *s = handle->data;
+    if (s->rings.control[0] > 0 || has_news(s))
+        run_turn(s, false);
+}
+
+static void on_timer(uv_timer_t *handle)
+{
+    mr_server *s = handle->data;
+    s->timer_ms = UINT64_MAX;
+    run_turn(s, true);
+}
+
+/* A timer that fires too early costs one turn; one that is moved at each request costs more. */
+static void rearm_timer(mr_server *s)
+{
+    uint64_t next_ms = mr_engine_next_ms(s->engine);
+    if (next_ms >= s->timer_ms)
+        return;
+    uint64_t now_ms = mr_engine_update_clock(s->engine);
+    /* One more: libuv's clock is cut to milliseconds as ours is, and may be behind by one. */
+    if (uv_timer_start(&s->timer, on_timer, next_ms > now_ms ? next_ms - now_ms + 1 : 0, 0) == 0)
+        s->timer_ms = next_ms;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    mr_server *s = handle->data;
+    if (--s->open_handles == 0)
+        mr_server_free(s);
+}
+
+static void close_handle(mr_server *s, void *handle)
+{
+    uv_handle_t *h = handle;
+    if (h->data == s && !uv_is_closing(h))
+        uv_close(h, on_handle_closed);
+}
+
+mr_rc mr_pump_start(mr_server *s, uv_loop_t *loop)
+{
+    s->timer_ms = UINT64_MAX;
+    if (uv_poll_init(loop, &s->poll, mr_engine_backend_fd(s->engine)) != 0)
+        return MR_FATAL;
+    s->poll.data = s;
+    s->open_handles++;
+    (void)uv_prepare_init(loop, &s->prepare); /* cannot fail */
+    (void)uv_timer_init(loop, &s->timer);
+    s->prepare.data = s->timer.data = s;
+    s->open_handles += 2;
+    uv_unref((uv_handle_t *)&s->prepare);
+    uv_unref((uv_handle_t *)&s->timer);
+    if (uv_poll_start(&s->poll, UV_READABLE, on_readable) != 0 ||
+        uv_prepare_start(&s->prepare, on_prepare) != 0)
+        return MR_FATAL;
+    rearm_timer(s);
+    return MR_OK;
+}
+
+void mr_pump_stop(mr_server *s)
+{
+    s->is_close_wanted = true;
+    if (s->is_in_turn || s->is_closing)
+        return;
+    s->is_closing = true;
+    /* The poll handle goes before the descriptor that it watches. */
+    if (s->open_handles > 0)
+        (void)uv_poll_stop(&s->poll);
+    mr_routes_destroy(s->new_routes);
+    mr_rings_free_replies(&s->rings); /* they are in the engine's books */
+    mr_engine_destroy(s->engine);
+    s->new_routes = NULL;
+    s->engine = NULL;
+    if (s->open_handles == 0) {
+        mr_server_free(s);
+        return;
+    }
+    close_handle(s, &s->poll);
+    close_handle(s, &s->prepare);
+    close_handle(s, &s->timer);
+}

@@ -1,0 +1,265 @@
+/* conn.c -- see conn.h for the states. Nothing is freed inside a callback: mr_conn_kill() closes and
+ * marks, the engine releases at the end of the turn. */
+#include "engine/conn.h"
+#include "engine/core.h"
+#include <string.h>
+#include <unistd.h>
+
+/* ---- ending ---- */
+
+void mr_conn_drop_exchanges(mr_conn *c)
+{
+    for (uint32_t seq = c->out_seq; c->is_watched != 0 && seq != c->in_seq; seq++) {
+        if (c->is_watched & mr_conn_bit(seq))
+            c->engine->handlers->on_done(c->engine->owner, c->id, seq, false);
+        c->is_watched &= ~mr_conn_bit(seq);
+    }
+    c->in_seq = c->out_seq;
+}
+
+void mr_conn_kill(mr_conn *c)
+{
+    mr_engine *e = c->engine;
+    if (c->state == MR_CONN_DEAD)
+        return;
+    if (c->state != MR_CONN_LINGERING)
+        e->live_count--;
+    c->state = MR_CONN_DEAD;
+    e->net->close(&c->link);
+    mr_wheel_clear(&e->wheel, &c->timer);
+    mr_conn_drop_exchanges(c);
+    c->next_dead = e->dead;
+    e->dead = c;
+}
+
+void mr_conn_finish(mr_conn *c)
+{
+    if (c->state != MR_CONN_OPEN)
+        return;
+    c->state = MR_CONN_CLOSING;
+    if (mr_conn_in_flight(c) == 0)
+        mr_out_mark(c->engine, c);
+}
+
+static void free_held(mr_conn *c)
+{
+    while (c->held != NULL) {
+        mr_held *held = c->held;
+        c->held = held->next;
+        mr_mem_free(&c->engine->mem, held, sizeof *held + held->cap);
+    }
+    c->held_bytes = 0;
+}
+
+void mr_conn_free_input(mr_conn *c)
+{
+    if (c->input == NULL)
+        return;
+    mr_buf_dispose(&c->engine->mem, c->input);
+    mr_mem_free(&c->engine->mem, c->input, sizeof *c->input);
+    c->input = NULL;
+    c->input_seen = 0;
+}
+
+void mr_conn_free_incoming(mr_conn *c)
+{
+    mr_incoming *in = c->incoming;
+    mr_mem *mem = &c->engine->mem;
+    if (in == NULL)
+        return;
+    mr_mem_free(mem, in->bytes, in->head.head_len);
+    mr_mem_free(mem, in->fields, in->head.field_count * sizeof *in->fields);
+    mr_buf_dispose(mem, &in->body);
+    mr_mem_free(mem, in, sizeof *in);
+    c->incoming = NULL;
+}
+
+void mr_conn_release(mr_conn *c)
+{
+    mr_conn_free_input(c);
+    mr_conn_free_incoming(c);
+    free_held(c);
+    mr_slab_free(c->engine->conns, c->id);
+}
+
+/* ---- input ---- */
+
+mr_rc mr_conn_keep_input(mr_conn *c, const uint8_t *bytes, size_t len)
+{
+    mr_mem *mem = &c->engine->mem;
+    if (c->input == NULL) {
+        c->input = mr_mem_zalloc(mem, sizeof *c->input);
+        if (c->input == NULL)
+            return MR_NOMEM;
+    }
+    return mr_buf_append(mem, c->input, bytes, len);
+}
+
+/* ---- time ---- */
+
+void mr_conn_set_deadline(mr_conn *c, uint32_t ms)
+{
+    mr_engine *e = c->engine;
+    if (ms == 0) {
+        c->deadline_ms = UINT64_MAX;
+        return;
+    }
+    c->deadline_ms = e->clock.now_ms + ms;
+    /* Lazy: a timer that fires before the deadline is set again then. */
+    if (!mr_timer_is_set(&c->timer) || c->timer.expiry_ms > c->deadline_ms)
+        mr_wheel_set(&e->wheel, &c->timer, c->deadline_ms);
+}
+
+void mr_conn_touch(mr_conn *c)
+{
+    const mr_timeouts *t = &c->engine->timeouts;
+    if (c->link.unsent != NULL) {
+        c->sent_mark = c->link.unsent->sent_mark;
+        mr_conn_set_deadline(c, t->send_ms);
+    } else if (c->state == MR_CONN_LINGERING) {
+        mr_conn_set_deadline(c, t->linger_ms);
+    } else if (c->incoming != NULL && !(c->flags & MR_CONN_IS_READY)) {
+        mr_conn_set_deadline(c, t->body_ms);
+    } else if (mr_conn_in_flight(c) > 0 || (c->flags & MR_CONN_IS_WAITING)) {
+        c->deadline_ms = UINT64_MAX; /* our turn to act */
+    } else if (c->input != NULL) {
+        mr_conn_set_deadline(c, t->header_ms);
+    } else {
+        mr_conn_set_deadline(c, c->request_count == 0 ? t->header_ms : t->keep_alive_ms);
+    }
+}
+
+static bool made_progress(const mr_conn *c)
+{
+    return c->link.unsent != NULL && c->link.unsent->sent_mark != c->sent_mark;
+}
+
+void mr_conn_on_timer(mr_conn *c)
+{
+    mr_engine *e = c->engine;
+    if (e->clock.now_ms < c->deadline_ms) {
+        if (c->deadline_ms != UINT64_MAX)
+            mr_wheel_set(&e->wheel, &c->timer, c->deadline_ms);
+        return;
+    }
+    if (made_progress(c)) {
+        mr_conn_touch(c);
+        return;
+    }
+    if (c->link.unsent != NULL || c->state == MR_CONN_LINGERING)
+        mr_conn_kill(c);
+    else if (mr_conn_in_flight(c) > 0)
+        c->deadline_ms = UINT64_MAX; /* our turn to act; the answer sets the next deadline */
+    else if (c->incoming != NULL || c->input != NULL)
+        mr_h1_refuse(c, 408);
+    else
+        mr_conn_finish(c);
+}
+
+/* ---- events from the transport ---- */
+
+static void refuse_connection(mr_engine *e, mr_conn *c)
+{
+    e->stats.refused++;
+    /* A crowd beyond the crowd is not even told: every refusal costs a descriptor for a while. */
+    if (e->live_count > e->limits.connections + MR_REFUSALS_MAX)
+        mr_conn_kill(c);
+    else
+        mr_h1_refuse(c, 503);
+}
+
+static bool is_over_limit(const mr_engine *e)
+{
+    return e->limits.connections != 0 && e->live_count > e->limits.connections;
+}
+
+static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t peer_len)
+{
+    mr_engine *e = owner;
+    uint64_t id;
+    mr_conn *c = mr_slab_alloc(e->conns, &id);
+    if (c == NULL) {
+        e->stats.accept_failures++;
+        close(fd);
+        return;
+    }
+    *c = (mr_conn){.engine = e, .id = id, .state = MR_CONN_OPEN, .deadline_ms = UINT64_MAX,
+                   .link = {.fd = -1}};
+    mr_peer_from(peer, peer_len, &c->peer);
+    if (e->net->attach(e->transport, &c->link, fd) != MR_OK) {
+        e->stats.accept_failures++;
+        mr_slab_free(e->conns, id);
+        return;
+    }
+    e->stats.accepted++;
+    e->live_count++;
+    e->accept_pause_ms = 0;
+    mr_conn_touch(c);
+    if (is_over_limit(e))
+        refuse_connection(e, c);
+}
+
+static void on_accept_problem(void *owner, mr_accept_problem problem)
+{
+    mr_engine *e = owner;
+    e->stats.accept_failures++;
+    if (problem != MR_ACCEPT_NO_DESCRIPTORS || mr_timer_is_set(&e->accept_timer))
+        return;
+    uint32_t pause = e->accept_pause_ms * 2;
+    if (pause < MR_ACCEPT_PAUSE_MIN_MS)
+        pause = MR_ACCEPT_PAUSE_MIN_MS;
+    e->accept_pause_ms = pause > MR_ACCEPT_PAUSE_MAX_MS ? MR_ACCEPT_PAUSE_MAX_MS : pause;
+    e->net->pause_accept(e->transport, true);
+    mr_wheel_set(&e->wheel, &e->accept_timer, e->clock.now_ms + e->accept_pause_ms);
+}
+
+static void on_data(void *owner, mr_link *link, const uint8_t *bytes, size_t len)
+{
+    mr_conn *c = (mr_conn *)link;
+    (void)owner;
+    if (c->state == MR_CONN_OPEN)
+        mr_h1_receive(c, bytes, len);
+    else if (c->state == MR_CONN_CLOSING)
+        c->engine->net->want_data(link, false); /* nobody will look at it: let the peer wait */
+}
+
+static void on_eof(void *owner, mr_link *link)
+{
+    mr_conn *c = (mr_conn *)link;
+    (void)owner;
+    c->flags |= MR_CONN_SAW_EOF;
+    if (c->state == MR_CONN_LINGERING) {
+        if (link->unsent == NULL)
+            mr_conn_kill(c);
+    } else if (!(c->flags & MR_CONN_IS_WAITING)) {
+        mr_h1_end_of_input(c);
+    }
+}
+
+static void on_drained(void *owner, mr_link *link)
+{
+    mr_conn *c = (mr_conn *)link;
+    (void)owner;
+    if (c->state == MR_CONN_LINGERING && (c->flags & MR_CONN_SAW_EOF)) {
+        mr_conn_kill(c);
+        return;
+    }
+    mr_conn_touch(c);
+    if (c->flags & MR_CONN_IS_WAITING)
+        mr_engine_list(c);
+}
+
+static void on_gone(void *owner, mr_link *link)
+{
+    (void)owner;
+    mr_conn_kill((mr_conn *)link);
+}
+
+const mr_link_events mr_conn_events = {
+    .on_accept = on_accept,
+    .on_accept_problem = on_accept_problem,
+    .on_data = on_data,
+    .on_eof = on_eof,
+    .on_drained = on_drained,
+    .on_gone = on_gone,
+};

@@ -1,0 +1,124 @@
+/* conn.h -- one TCP connection, from accept to release.
+ * Owns:    the link (and through it the descriptor), bytes of an unfinished request, answers that
+ *          wait for an earlier one.
+ * Borrows: received bytes, for the length of one callback.
+ * Thread:  the engine's.
+ * Uses:    base/, net/transport.h, proto/h1_parse.h. */
+#ifndef MR_ENGINE_CONN_H
+#define MR_ENGINE_CONN_H
+
+#include "base/buf.h"
+#include "base/wheel.h"
+#include "net/sock.h"
+#include "net/transport.h"
+#include "proto/h1_parse.h"
+
+struct mr_engine;
+
+/* Exchanges of one connection that are parsed and not yet answered on the wire; beyond it the
+ * connection is not read. */
+#define MR_PIPELINE_MAX 64u
+
+/* Unsent octets beyond which a connection's requests wait, so that a peer that asks and does not
+ * read costs no memory. */
+#define MR_UNSENT_PAUSE (64u * 1024u)
+
+/* OPEN -> CLOSING -> LINGERING -> DEAD; steps may be skipped, none is undone.
+ *   OPEN       requests are parsed
+ *   CLOSING    none is parsed any more; answers in flight still go out, then FIN
+ *   LINGERING  FIN is sent (or queued); input is thrown away until the peer ends or time is up
+ *   DEAD       the descriptor is closed; freed at the end of the turn */
+typedef enum mr_conn_state {
+    MR_CONN_OPEN,
+    MR_CONN_CLOSING,
+    MR_CONN_LINGERING,
+    MR_CONN_DEAD
+} mr_conn_state;
+
+enum {                            /* mr_conn.flags */
+    MR_CONN_SAW_EOF = 1u << 0,    /* the peer has finished sending */
+    MR_CONN_IS_WAITING = 1u << 1, /* input waits: the pipeline or the request ring is full */
+    MR_CONN_IS_LISTED = 1u << 2,  /* in the engine's resume list */
+    MR_CONN_IS_DIRTY = 1u << 3,   /* in the engine's flush list */
+    MR_CONN_IS_READY = 1u << 4    /* `incoming` is complete but could not be handed up yet */
+};
+
+/* An answer that waits for earlier ones. */
+typedef struct mr_held {
+    struct mr_held *next; /* by rising seq */
+    uint32_t seq;
+    bool is_last; /* the connection ends behind it */
+    size_t len;   /* octets for the wire */
+    size_t cap;   /* of bytes[] */
+    uint8_t bytes[];
+} mr_held;
+
+/* A request whose head has come and whose content is still coming. */
+typedef struct mr_incoming {
+    uint8_t *bytes; /* owned: the head, head.head_len octets */
+    mr_h1_field *fields; /* owned: head.field_count */
+    mr_h1_head head;
+    bool is_discarded;   /* the content is read past: nobody will see it */
+    bool wants_continue; /* a 100 (Continue) is owed as soon as it is this exchange's turn */
+    bool is_chunked;
+    uint64_t left; /* content still to come, when not chunked */
+    mr_h1_chunked chunked;
+    mr_buf body; /* <= limits.body_bytes */
+} mr_incoming;
+
+typedef struct mr_conn {
+    mr_link link; /* first: a link's address is its connection's */
+    /* identity: set at accept, constant after */
+    struct mr_engine *engine; /* borrowed; outlives every conn */
+    uint64_t id;              /* of the slab */
+    mr_peer peer;
+    /* state */
+    uint8_t state; /* mr_conn_state */
+    uint8_t flags;
+    uint32_t request_count;
+    uint32_t in_seq;  /* number of the next request */
+    uint32_t out_seq; /* the exchange whose answer goes out next; in_seq - out_seq are in flight */
+    /* one bit per exchange in flight, at seq % MR_PIPELINE_MAX */
+    uint64_t is_answered; /* answered, and held */
+    uint64_t is_head;     /* HEAD: no content on the wire */
+    uint64_t is_http10;   /* HTTP/1.0 that asked for keep-alive */
+    uint64_t is_watched;
+    mr_timer timer;
+    uint64_t deadline_ms; /* the true one; the timer may fire earlier. UINT64_MAX: none */
+    uint64_t sent_mark;   /* transport's progress when the send time-out was last set */
+    mr_buf *input;        /* owned: octets not yet parsed; NULL when there are none */
+    size_t input_seen;    /* of these, how many the parser has seen */
+    mr_incoming *incoming; /* owned; NULL between requests */
+    mr_held *held;         /* owned */
+    size_t held_bytes;     /* <= limits.held_bytes */
+    /* this turn's output */
+    uint32_t first_piece, last_piece; /* indices + 1 into the engine's pieces; 0: none */
+    struct mr_conn *next_dirty;
+    struct mr_conn *next_listed; /* resume list */
+    struct mr_conn *next_dead;
+} mr_conn;
+
+static inline uint64_t mr_conn_bit(uint32_t seq) { return 1ull << (seq % MR_PIPELINE_MAX); }
+static inline uint32_t mr_conn_in_flight(const mr_conn *c) { return c->in_seq - c->out_seq; }
+
+extern const mr_link_events mr_conn_events;
+
+/* Closes the descriptor and marks the connection for release at the end of the turn. Idempotent. */
+void mr_conn_kill(mr_conn *c);
+/* No more requests: FIN once the answers in flight are out (at once when there are none). */
+void mr_conn_finish(mr_conn *c);
+/* Forgets the exchanges that are still in flight: their answers will be stale. */
+void mr_conn_drop_exchanges(mr_conn *c);
+/* Ends `ms` from now unless moved; 0: never. */
+void mr_conn_set_deadline(mr_conn *c, uint32_t ms);
+/* Sets the deadline that the connection's state asks for. */
+void mr_conn_touch(mr_conn *c);
+void mr_conn_on_timer(mr_conn *c);
+/* Releases the memory of a dead connection. */
+void mr_conn_release(mr_conn *c);
+/* Keeps octets for later, behind those that are there. */
+mr_rc mr_conn_keep_input(mr_conn *c, const uint8_t *bytes, size_t len) MR_MUST_CHECK;
+void mr_conn_free_input(mr_conn *c);
+void mr_conn_free_incoming(mr_conn *c);
+
+#endif

@@ -1,0 +1,239 @@
+/* engine.c -- see engine.h for the turn. */
+#include "engine/engine.h"
+#include "engine/core.h"
+
+/* More connections than this never exist at once, whatever the limits say: slots are 32 bits wide
+ * and a descriptor table is smaller still. */
+#define CONNECTIONS_MAX (4u * 1024u * 1024u)
+
+static mr_rc create_parts(mr_engine *e)
+{
+    mr_rc rc;
+    e->conns = mr_slab_create(&e->mem, sizeof(mr_conn), CONNECTIONS_MAX);
+    e->fields = mr_mem_alloc(&e->mem, e->limits.head.header_count * sizeof *e->fields);
+    if (e->conns == NULL || e->fields == NULL)
+        return MR_NOMEM;
+    if ((rc = mr_out_init(&e->out, &e->mem)) != MR_OK)
+        return rc;
+    return e->net->create(&e->mem, &mr_conn_events, e, &e->transport);
+}
+
+mr_rc mr_engine_create(const mr_engine_options *options, mr_engine **out)
+{
+    mr_mem mem = {0};
+    mr_engine *e = mr_mem_zalloc(&mem, sizeof *e);
+    if (e == NULL)
+        return MR_NOMEM;
+    *e = (mr_engine){.mem = mem,
+                     .limits = options->limits,
+                     .timeouts = options->timeouts,
+                     .net = options->transport,
+                     .handlers = options->handlers,
+                     .owner = options->owner,
+                     .scan = options->scan ? options->scan : mr_h1_scan_best(),
+                     .fallback = MR_NO_HANDLER,
+                     .thread = pthread_self()};
+    mr_clock_update(&e->clock);
+    mr_wheel_init(&e->wheel, e->clock.now_ms);
+    mr_rc rc = create_parts(e);
+    if (rc != MR_OK) {
+        mr_engine_destroy(e);
+        return rc;
+    }
+    *out = e;
+    return MR_OK;
+}
+
+static void release_dead(mr_engine *e)
+{
+    while (e->dead != NULL) {
+        mr_conn *c = e->dead;
+        e->dead = c->next_dead;
+        mr_conn_release(c);
+    }
+}
+
+static void forget_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered)
+{
+    (void)owner, (void)connection, (void)seq, (void)is_answered;
+}
+
+void mr_engine_destroy(mr_engine *e)
+{
+    static const mr_handlers silent = {.on_done = forget_done};
+    uint32_t cursor = 0;
+    uint64_t id;
+    mr_conn *c;
+    if (e == NULL)
+        return;
+    MR_ON_THREAD(e);
+    e->handlers = &silent;
+    while (e->conns != NULL && (c = mr_slab_next(e->conns, &cursor, &id)) != NULL)
+        mr_conn_kill(c);
+    e->listed_first = e->listed_last = NULL;
+    release_dead(e);
+    if (e->transport != NULL)
+        e->net->destroy(e->transport);
+    mr_routes_destroy(e->routes);
+    mr_out_dispose(&e->out, &e->mem);
+    mr_buf_dispose(&e->mem, &e->rendered);
+    mr_mem_free(&e->mem, e->fields, e->limits.head.header_count * sizeof *e->fields);
+    mr_slab_destroy(e->conns);
+    mr_mem mem = e->mem; /* the engine is in its own books */
+    mr_mem_free(&mem, e, sizeof *e);
+}
+
+mr_rc mr_engine_listen(mr_engine *e, const mr_listen_options *options, uint16_t *port, int *error)
+{
+    int fd;
+    MR_ON_THREAD(e);
+    mr_rc rc = mr_sock_listen(options, &fd, error);
+    if (rc != MR_OK)
+        return rc;
+    *port = mr_sock_port(fd);
+    return e->net->listen(e->transport, fd);
+}
+
+int mr_engine_backend_fd(const mr_engine *e) { return e->net->backend_fd(e->transport); }
+
+mr_mem *mr_engine_mem(mr_engine *e) { return &e->mem; }
+
+void mr_engine_set_routes(mr_engine *e, mr_routes *routes, uint32_t fallback,
+                          uint32_t fallback_flags)
+{
+    MR_ON_THREAD(e);
+    mr_routes_destroy(e->routes);
+    e->routes = routes;
+    e->fallback = fallback;
+    e->fallback_flags = fallback_flags;
+}
+
+uint64_t mr_engine_update_clock(mr_engine *e)
+{
+    mr_clock_update(&e->clock);
+    return e->clock.now_ms;
+}
+
+mr_rc mr_engine_poll(mr_engine *e, int timeout_ms)
+{
+    MR_ON_THREAD(e);
+    mr_clock_update(&e->clock);
+    return e->net->poll(e->transport, timeout_ms);
+}
+
+void mr_engine_list(mr_conn *c)
+{
+    mr_engine *e = c->engine;
+    if (c->flags & MR_CONN_IS_LISTED)
+        return;
+    c->flags |= MR_CONN_IS_LISTED;
+    c->next_listed = NULL;
+    if (e->listed_last != NULL)
+        e->listed_last->next_listed = c;
+    else
+        e->listed_first = c;
+    e->listed_last = c;
+}
+
+bool mr_engine_resume(mr_engine *e)
+{
+    /* Only those that are listed now: one that must wait again is for the next round. */
+    mr_conn *c = e->listed_first;
+    bool is_any = c != NULL;
+    MR_ON_THREAD(e);
+    e->listed_first = e->listed_last = NULL;
+    while (c != NULL) {
+        mr_conn *next = c->next_listed;
+        c->flags &= (uint8_t)~MR_CONN_IS_LISTED;
+        mr_h1_resume(c);
+        c = next;
+    }
+    return is_any;
+}
+
+static void fire_timers(mr_engine *e)
+{
+    mr_timer *timer;
+    mr_wheel_advance(&e->wheel, e->clock.now_ms);
+    while ((timer = mr_wheel_take_due(&e->wheel)) != NULL) {
+        if (timer == &e->accept_timer)
+            e->net->pause_accept(e->transport, false);
+        else
+            mr_conn_on_timer((mr_conn *)((char *)timer - offsetof(mr_conn, timer)));
+    }
+}
+
+void mr_engine_flush(mr_engine *e)
+{
+    MR_ON_THREAD(e);
+    mr_out_flush(e);
+}
+
+void mr_engine_end(mr_engine *e)
+{
+    MR_ON_THREAD(e);
+    fire_timers(e);
+    mr_out_flush(e);
+    /* The dead stay while a list may still name them. */
+    if (e->listed_first == NULL)
+        release_dead(e);
+}
+
+uint64_t mr_engine_next_ms(const mr_engine *e)
+{
+    return e->listed_first != NULL ? e->clock.now_ms : mr_wheel_next_ms(&e->wheel);
+}
+
+bool mr_engine_is_waiting(const mr_engine *e, uint64_t connection, uint32_t seq)
+{
+    const mr_conn *c = mr_slab_get(e->conns, connection);
+    return c != NULL && c->state != MR_CONN_DEAD && seq - c->out_seq < mr_conn_in_flight(c) &&
+           !(c->is_answered & mr_conn_bit(seq));
+}
+
+mr_rc mr_engine_watch(mr_engine *e, uint64_t connection, uint32_t seq)
+{
+    mr_conn *c = mr_slab_get(e->conns, connection);
+    MR_ON_THREAD(e);
+    if (c == NULL || c->state == MR_CONN_DEAD || seq - c->out_seq >= mr_conn_in_flight(c))
+        return MR_GONE;
+    c->is_watched |= mr_conn_bit(seq);
+    return MR_OK;
+}
+
+/* A connection in the middle of a request may finish it; its answer will say close. */
+static void drain_conn(mr_conn *c)
+{
+    bool is_mid_request = c->input != NULL || c->incoming != NULL;
+    if (c->state == MR_CONN_OPEN && (mr_conn_in_flight(c) > 0 || !is_mid_request))
+        mr_conn_finish(c);
+}
+
+void mr_engine_drain(mr_engine *e)
+{
+    uint32_t cursor = 0;
+    uint64_t id;
+    mr_conn *c;
+    MR_ON_THREAD(e);
+    if (e->is_draining)
+        return;
+    mr_clock_update(&e->clock);
+    e->net->unlisten(e->transport);
+    mr_wheel_clear(&e->wheel, &e->accept_timer);
+    e->is_draining = true;
+    while ((c = mr_slab_next(e->conns, &cursor, &id)) != NULL)
+        drain_conn(c);
+    mr_out_flush(e);
+}
+
+uint32_t mr_engine_connections(const mr_engine *e) { return e->live_count; }
+
+void mr_engine_get_stats(const mr_engine *e, mr_engine_stats *stats)
+{
+    *stats = e->stats;
+    stats->connections = mr_slab_count(e->conns);
+    stats->used_bytes = e->mem.used_bytes;
+    stats->peak_bytes = e->mem.peak_bytes;
+}
+
+const char *mr_engine_scan_name(const mr_engine *e) { return mr_h1_scan_name(e->scan); }

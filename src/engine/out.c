@@ -1,0 +1,150 @@
+/* out.c -- see out.h.
+ * Invariant: a connection is on the dirty list exactly while MR_CONN_IS_DIRTY is set; its pieces are
+ * a chain in the order of its answers. Two answers that follow each other in the arena are one
+ * piece. The arena and the pieces start anew when the list has been flushed. */
+#include "engine/out.h"
+#include "engine/core.h"
+#include <string.h>
+
+mr_rc mr_out_init(mr_out *out, mr_mem *mem)
+{
+    *out = (mr_out){.arena = mr_mem_alloc(mem, MR_OUT_BYTES),
+                    .pieces = mr_mem_alloc(mem, MR_OUT_PIECES * sizeof(mr_piece))};
+    if (out->arena != NULL && out->pieces != NULL)
+        return MR_OK;
+    mr_out_dispose(out, mem);
+    return MR_NOMEM;
+}
+
+void mr_out_dispose(mr_out *out, mr_mem *mem)
+{
+    mr_mem_free(mem, out->arena, MR_OUT_BYTES);
+    mr_mem_free(mem, out->pieces, MR_OUT_PIECES * sizeof(mr_piece));
+    *out = (mr_out){0};
+}
+
+void mr_out_mark(mr_engine *e, mr_conn *c)
+{
+    mr_out *out = &e->out;
+    if (c->flags & MR_CONN_IS_DIRTY)
+        return;
+    c->flags |= MR_CONN_IS_DIRTY;
+    c->next_dirty = NULL;
+    if (out->dirty_last != NULL)
+        out->dirty_last->next_dirty = c;
+    else
+        out->dirty_first = c;
+    out->dirty_last = c;
+}
+
+static void add_piece(mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len)
+{
+    mr_out *out = &e->out;
+    mr_piece *last = c->last_piece ? &out->pieces[c->last_piece - 1] : NULL;
+    if (last != NULL && last->bytes + last->len == bytes) {
+        last->len += len;
+        return;
+    }
+    uint32_t index = ++out->piece_count;
+    out->pieces[index - 1] = (mr_piece){.bytes = bytes, .len = len};
+    if (last != NULL)
+        last->next = index;
+    else
+        c->first_piece = index;
+    c->last_piece = index;
+    mr_out_mark(e, c);
+}
+
+uint8_t *mr_out_reserve(mr_engine *e, mr_conn *c, size_t bytes)
+{
+    mr_out *out = &e->out;
+    (void)c;
+    MR_ASSERT(bytes <= MR_OUT_BYTES);
+    /* Two pieces to spare: this one and a borrowed body behind it. */
+    if (out->used + bytes > MR_OUT_BYTES || out->piece_count + 2 > MR_OUT_PIECES)
+        mr_out_flush(e);
+    return out->arena + out->used;
+}
+
+void mr_out_commit(mr_engine *e, mr_conn *c, size_t len)
+{
+    const uint8_t *bytes = e->out.arena + e->out.used;
+    e->out.used += len;
+    if (c->state != MR_CONN_DEAD && len > 0)
+        add_piece(e, c, bytes, len);
+}
+
+void mr_out_send_borrowed(mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len)
+{
+    if (c->state != MR_CONN_DEAD && len > 0)
+        add_piece(e, c, bytes, len);
+    mr_out_flush(e);
+}
+
+static int gather(const mr_out *out, uint32_t *piece, struct iovec *pieces)
+{
+    int count = 0;
+    while (*piece != 0 && count < MR_OUT_IOVECS) {
+        const mr_piece *p = &out->pieces[*piece - 1];
+        pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)p->bytes, .iov_len = p->len};
+        *piece = p->next;
+    }
+    return count;
+}
+
+/* Whether the connection's last answer is in what is being sent. */
+static bool is_last_flush(const mr_conn *c)
+{
+    return c->state == MR_CONN_CLOSING && mr_conn_in_flight(c) == 0;
+}
+
+static void after_fin(mr_engine *e, mr_conn *c)
+{
+    c->state = MR_CONN_LINGERING;
+    e->live_count--;
+    if ((c->flags & MR_CONN_SAW_EOF) && c->link.unsent == NULL) {
+        mr_conn_kill(c);
+        return;
+    }
+    e->net->want_data(&c->link, true);
+    mr_conn_touch(c);
+}
+
+static void flush_conn(mr_engine *e, mr_conn *c)
+{
+    struct iovec pieces[MR_OUT_IOVECS];
+    uint32_t piece = c->first_piece;
+    bool is_last = is_last_flush(c);
+    size_t queued_before = mr_link_unsent_bytes(&c->link);
+    mr_rc rc = MR_OK;
+    c->first_piece = c->last_piece = 0;
+    c->flags &= (uint8_t)~MR_CONN_IS_DIRTY;
+    if (c->state == MR_CONN_DEAD)
+        return;
+    do {
+        int count = gather(&e->out, &piece, pieces);
+        rc = e->net->send(&c->link, pieces, count, is_last && piece == 0 ? MR_SEND_FIN : 0);
+    } while (piece != 0 && (rc == MR_OK || rc == MR_AGAIN));
+    /* One answer may be of any size (its maker had it in memory whole); a queue that grows may not. */
+    bool is_over = queued_before > 0 && mr_link_unsent_bytes(&c->link) > e->limits.held_bytes;
+    if ((rc != MR_OK && rc != MR_AGAIN) || is_over)
+        mr_conn_kill(c);
+    else if (is_last)
+        after_fin(e, c);
+    else
+        mr_conn_touch(c);
+}
+
+void mr_out_flush(mr_engine *e)
+{
+    mr_out *out = &e->out;
+    while (out->dirty_first != NULL) {
+        mr_conn *c = out->dirty_first;
+        out->dirty_first = c->next_dirty;
+        if (out->dirty_first == NULL)
+            out->dirty_last = NULL;
+        flush_conn(e, c);
+    }
+    out->used = 0;
+    out->piece_count = 0;
+}

@@ -1,0 +1,409 @@
+/* epoll.c -- the transport on epoll(7), level-triggered, with a descriptor of its own.
+ *
+ * A link's interest in the kernel (EPOLLIN, EPOLLOUT) changes only when what we want changes:
+ * EPOLLOUT is there only while a write is short, EPOLLIN goes away while data is not wanted or the
+ * peer has ended. Bytes are received into one buffer per transport, lent out for one callback, so a
+ * quiet connection owns no receive memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/check.h"
+#include "net/transport.h"
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define RECV_BYTES (128u * 1024u)
+#define EVENT_COUNT 512
+#define POLLS_PER_TURN 4      /* full event arrays taken before others get their turn */
+#define READS_PER_EVENT 4     /* full receive buffers taken from one link in one event */
+#define ACCEPTS_PER_EVENT 256 /* a burst; the rest waits one poll */
+#define LISTENERS_MAX 16
+
+enum {
+    LINK_WANTS_DATA = 1u << 0,
+    LINK_WANTS_ROOM = 1u << 1, /* EPOLLOUT: bytes are queued */
+    LINK_SAW_EOF = 1u << 2,
+    LINK_FIN_QUEUED = 1u << 3, /* shut down once the queue is empty */
+    LINK_IS_DEAD = 1u << 4     /* on_gone was delivered */
+};
+
+struct mr_transport {
+    mr_mem *mem; /* borrowed */
+    const mr_link_events *events;
+    void *owner;
+    int epoll_fd;
+    bool is_accept_paused;
+    uint32_t listener_count;
+    /* A listener is told apart from a link in epoll's data by its address inside this array. */
+    int listeners[LISTENERS_MAX];
+    struct epoll_event ready[EVENT_COUNT];
+    uint8_t received[RECV_BYTES];
+};
+
+static void epoll_destroy(mr_transport *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->listener_count; i++)
+        close(t->listeners[i]);
+    if (t->epoll_fd >= 0)
+        close(t->epoll_fd);
+    mr_mem_free(t->mem, t, sizeof *t);
+}
+
+static mr_rc epoll_create_transport(mr_mem *mem, const mr_link_events *events, void *owner,
+                                    mr_transport **out)
+{
+    mr_transport *t = mr_mem_alloc(mem, sizeof *t);
+    if (t == NULL)
+        return MR_NOMEM;
+    t->mem = mem;
+    t->events = events;
+    t->owner = owner;
+    t->is_accept_paused = false;
+    t->listener_count = 0;
+    t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (t->epoll_fd < 0) {
+        epoll_destroy(t);
+        return MR_FATAL;
+    }
+    *out = t;
+    return MR_OK;
+}
+
+static int epoll_backend_fd(const mr_transport *t) { return t->epoll_fd; }
+
+/* ---- interest ---- */
+
+static uint32_t interest_of(const mr_link *link)
+{
+    uint32_t mask = 0;
+    if ((link->flags & LINK_WANTS_DATA) && !(link->flags & LINK_SAW_EOF))
+        mask |= EPOLLIN | EPOLLRDHUP;
+    if (link->flags & LINK_WANTS_ROOM)
+        mask |= EPOLLOUT;
+    return mask;
+}
+
+static void change_flags(mr_link *link, uint32_t set, uint32_t clear)
+{
+    uint32_t before = interest_of(link);
+    link->flags = (link->flags | set) & ~clear;
+    uint32_t now = interest_of(link);
+    if (before == now || link->fd < 0)
+        return;
+    struct epoll_event event = {.events = now, .data.ptr = link};
+    /* Cannot fail for a descriptor that is in the set, save for kernel memory: then the link stays
+     * as it was and its time-out ends it. */
+    (void)epoll_ctl(link->transport->epoll_fd, EPOLL_CTL_MOD, link->fd, &event);
+}
+
+static void epoll_want_data(mr_link *link, bool is_wanted)
+{
+    change_flags(link, is_wanted ? LINK_WANTS_DATA : 0, is_wanted ? 0 : LINK_WANTS_DATA);
+}
+
+static mr_rc epoll_attach(mr_transport *t, mr_link *link, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = link};
+    link->transport = t;
+    link->unsent = NULL;
+    link->fd = fd;
+    link->flags = LINK_WANTS_DATA;
+    if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return MR_OK;
+    close(fd);
+    link->fd = -1;
+    return MR_NOMEM;
+}
+
+/* ---- sending ---- */
+
+static void free_unsent(mr_link *link)
+{
+    if (link->unsent == NULL)
+        return;
+    mr_mem_free(link->transport->mem, link->unsent, sizeof(mr_unsent) + link->unsent->cap);
+    link->unsent = NULL;
+}
+
+static void epoll_close(mr_link *link)
+{
+    if (link->fd < 0)
+        return;
+    close(link->fd); /* leaves the epoll set with it: nobody else holds the description */
+    link->fd = -1;
+    free_unsent(link);
+}
+
+static mr_rc queue_bytes(mr_link *link, const uint8_t *bytes, size_t len)
+{
+    mr_mem *mem = link->transport->mem;
+    mr_unsent *q = link->unsent;
+    size_t pending = mr_link_unsent_bytes(link);
+    if (q == NULL || q->cap - q->len < len) {
+        size_t cap = pending + len + (q ? pending : 0); /* a growing queue doubles */
+        mr_unsent *fresh = mr_mem_alloc(mem, sizeof *fresh + cap);
+        if (fresh == NULL)
+            return MR_NOMEM;
+        *fresh = (mr_unsent){.off = 0, .len = pending, .cap = cap,
+                             .sent_mark = q ? q->sent_mark : 0};
+        if (q != NULL)
+            memcpy(fresh->bytes, q->bytes + q->off, pending);
+        free_unsent(link);
+        link->unsent = q = fresh;
+    }
+    memcpy(q->bytes + q->len, bytes, len);
+    q->len += len;
+    return MR_OK;
+}
+
+static mr_rc queue_rest(mr_link *link, const struct iovec *pieces, int count, size_t sent,
+                        unsigned flags)
+{
+    for (int i = 0; i < count; i++) {
+        size_t len = pieces[i].iov_len;
+        size_t skip = sent < len ? sent : len;
+        sent -= skip;
+        if (len > skip) {
+            mr_rc rc = queue_bytes(link, (const uint8_t *)pieces[i].iov_base + skip, len - skip);
+            if (rc != MR_OK)
+                return rc;
+        }
+    }
+    change_flags(link, LINK_WANTS_ROOM | ((flags & MR_SEND_FIN) ? LINK_FIN_QUEUED : 0), 0);
+    return MR_AGAIN;
+}
+
+static mr_rc epoll_send(mr_link *link, const struct iovec *pieces, int count, unsigned flags)
+{
+    /* MSG_MORE holds the last segment back until shutdown() puts the FIN on it. */
+    int how = MSG_NOSIGNAL | MSG_DONTWAIT | ((flags & MR_SEND_FIN) ? MSG_MORE : 0);
+    size_t total = 0;
+    ssize_t sent = 0;
+    if (link->fd < 0)
+        return MR_CLOSED;
+    for (int i = 0; i < count; i++)
+        total += pieces[i].iov_len;
+    if (link->unsent != NULL)
+        return queue_rest(link, pieces, count, 0, flags);
+    if (total > 0) {
+        do {
+            if (count == 1) {
+                sent = send(link->fd, pieces[0].iov_base, total, how);
+            } else {
+                struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
+                                         .msg_iovlen = (size_t)count};
+                sent = sendmsg(link->fd, &message, how);
+            }
+        } while (sent < 0 && errno == EINTR);
+    }
+    if (sent < 0) {
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM)
+            return MR_CLOSED;
+        sent = 0;
+    }
+    if ((size_t)sent < total)
+        return queue_rest(link, pieces, count, (size_t)sent, flags);
+    if (flags & MR_SEND_FIN)
+        (void)shutdown(link->fd, SHUT_WR); /* fails only for a peer that is gone: seen on read */
+    return MR_OK;
+}
+
+/* ---- events ---- */
+
+static void report_gone(mr_link *link)
+{
+    if (link->fd < 0 || (link->flags & LINK_IS_DEAD))
+        return;
+    link->flags |= LINK_IS_DEAD;
+    link->transport->events->on_gone(link->transport->owner, link);
+}
+
+static void send_queued(mr_link *link)
+{
+    mr_unsent *q = link->unsent;
+    if (q == NULL)
+        return;
+    ssize_t sent;
+    do {
+        sent = send(link->fd, q->bytes + q->off, q->len - q->off, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0) {
+        if (errno != EAGAIN && errno != EWOULDBLOCK)
+            report_gone(link);
+        return;
+    }
+    q->off += (size_t)sent;
+    q->sent_mark += (uint64_t)sent;
+    if (q->off < q->len)
+        return;
+    free_unsent(link);
+    if (link->flags & LINK_FIN_QUEUED)
+        (void)shutdown(link->fd, SHUT_WR);
+    change_flags(link, 0, LINK_WANTS_ROOM | LINK_FIN_QUEUED);
+    link->transport->events->on_drained(link->transport->owner, link);
+}
+
+static void report_eof(mr_link *link)
+{
+    change_flags(link, LINK_SAW_EOF, 0);
+    link->transport->events->on_eof(link->transport->owner, link);
+}
+
+static void receive(mr_link *link)
+{
+    mr_transport *t = link->transport;
+    for (int reads = 0; reads < READS_PER_EVENT; reads++) {
+        ssize_t got = recv(link->fd, t->received, RECV_BYTES, MSG_DONTWAIT);
+        if (got > 0) {
+            t->events->on_data(t->owner, link, t->received, (size_t)got);
+            /* A short read has most likely emptied the socket: no second call to learn it. */
+            if ((size_t)got < RECV_BYTES || link->fd < 0 || !(link->flags & LINK_WANTS_DATA))
+                return;
+            continue;
+        }
+        if (got == 0)
+            report_eof(link);
+        else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+            report_gone(link);
+        return;
+    }
+}
+
+static void serve_link(mr_link *link, uint32_t events)
+{
+    if (link->fd < 0)
+        return; /* closed by an earlier event of this poll */
+    if (events & EPOLLOUT)
+        send_queued(link);
+    if (link->fd >= 0 && (events & (EPOLLIN | EPOLLRDHUP)) && (link->flags & LINK_WANTS_DATA) &&
+        !(link->flags & LINK_SAW_EOF))
+        receive(link);
+    /* EPOLLHUP: both directions have ended, EPOLLERR: reset. Either shows even without interest;
+     * data that came before was read above, unless nobody wants it. */
+    if (link->fd >= 0 && (events & (EPOLLERR | EPOLLHUP)))
+        report_gone(link);
+}
+
+/* ---- accepting ---- */
+
+static bool is_descriptor_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+/* Returns whether another accept may find something. */
+static bool accept_one(mr_transport *t, int listener)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        t->events->on_accept(t->owner, fd, (struct sockaddr *)&peer, len);
+        return true;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return false;
+    if (is_descriptor_shortage(errno)) {
+        t->events->on_accept_problem(t->owner, MR_ACCEPT_NO_DESCRIPTORS);
+        return false;
+    }
+    if (errno != EINTR && errno != ECONNABORTED)
+        t->events->on_accept_problem(t->owner, MR_ACCEPT_OTHER);
+    return errno == EINTR || errno == ECONNABORTED;
+}
+
+static void set_listener_interest(mr_transport *t, uint32_t i, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = &t->listeners[i]};
+    (void)epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i], &event);
+}
+
+static void epoll_pause_accept(mr_transport *t, bool is_paused)
+{
+    t->is_accept_paused = is_paused;
+    for (uint32_t i = 0; i < t->listener_count; i++)
+        set_listener_interest(t, i, is_paused ? 0 : EPOLLIN);
+}
+
+static mr_rc epoll_listen(mr_transport *t, int fd)
+{
+    if (t->listener_count < LISTENERS_MAX) {
+        int *slot = &t->listeners[t->listener_count];
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = slot};
+        if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0) {
+            *slot = fd;
+            t->listener_count++;
+            return MR_OK;
+        }
+    }
+    close(fd);
+    return MR_INVALID;
+}
+
+static void epoll_unlisten(mr_transport *t)
+{
+    while (t->listener_count > 0) {
+        int fd = t->listeners[t->listener_count - 1];
+        /* Closing a listener resets what waits in its queue: take those in first. */
+        for (int i = 0; i < INT_MAX && accept_one(t, fd); i++)
+            ;
+        close(fd);
+        t->listener_count--;
+    }
+}
+
+static bool is_listener(const mr_transport *t, const void *pointer)
+{
+    return (uintptr_t)pointer >= (uintptr_t)t->listeners &&
+           (uintptr_t)pointer < (uintptr_t)(t->listeners + LISTENERS_MAX);
+}
+
+static void serve_listener(mr_transport *t, int *listener)
+{
+    if (listener >= t->listeners + t->listener_count)
+        return; /* closed by an earlier event of this poll */
+    for (int i = 0; i < ACCEPTS_PER_EVENT && !t->is_accept_paused; i++)
+        if (!accept_one(t, *listener))
+            return;
+}
+
+static mr_rc epoll_poll(mr_transport *t, int timeout_ms)
+{
+    for (int polls = 0; polls < POLLS_PER_TURN; polls++) {
+        int count = epoll_wait(t->epoll_fd, t->ready, EVENT_COUNT, polls == 0 ? timeout_ms : 0);
+        if (count < 0)
+            return errno == EINTR ? MR_OK : MR_FATAL;
+        for (int i = 0; i < count; i++) {
+            void *pointer = t->ready[i].data.ptr;
+            if (is_listener(t, pointer))
+                serve_listener(t, pointer);
+            else
+                serve_link(pointer, t->ready[i].events);
+        }
+        if (count < EVENT_COUNT)
+            break;
+    }
+    return MR_OK;
+}
+
+const mr_transport_ops mr_transport_epoll = {
+    .name = "epoll",
+    .create = epoll_create_transport,
+    .destroy = epoll_destroy,
+    .backend_fd = epoll_backend_fd,
+    .poll = epoll_poll,
+    .listen = epoll_listen,
+    .pause_accept = epoll_pause_accept,
+    .unlisten = epoll_unlisten,
+    .attach = epoll_attach,
+    .want_data = epoll_want_data,
+    .send = epoll_send,
+    .close = epoll_close,
+};

@@ -1,0 +1,87 @@
+/* transport.h -- the seam between descriptors and connections: operations down, events up.
+ * The seam is completion-shaped: "these bytes came", "what was queued has left". Readiness (epoll)
+ * imitates completion; io_uring and libuv streams have it by nature.
+ * Owns:    the poller, the listening sockets, each link's descriptor and its unsent bytes.
+ * Borrows: links, which live inside their owners (slab memory with stable addresses). A link may be
+ *          freed by its owner once it is closed and the poll that closed it has returned.
+ * Thread:  the engine's.
+ * Uses:    base/. */
+#ifndef MR_NET_TRANSPORT_H
+#define MR_NET_TRANSPORT_H
+
+#include "base/mem.h"
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+typedef struct mr_transport mr_transport;
+typedef struct mr_link mr_link;
+
+/* Unsent bytes of one link. Allocated only while a write is short. */
+typedef struct mr_unsent {
+    size_t off, len;   /* bytes [off, len) are still to be sent */
+    size_t cap;        /* of bytes[] */
+    uint64_t sent_mark; /* total bytes ever sent from queues of this link: a stalled peer shows */
+    uint8_t bytes[];
+} mr_unsent;
+
+struct mr_link {
+    mr_transport *transport; /* borrowed; NULL before attach */
+    mr_unsent *unsent;       /* owned; NULL when nothing is queued */
+    int fd;                  /* owned; -1 once closed */
+    uint32_t flags;          /* MR_LINK_... ; private to the transport */
+};
+
+typedef enum mr_accept_problem {
+    MR_ACCEPT_NO_DESCRIPTORS, /* EMFILE, ENFILE, ENOBUFS, ENOMEM: accepting is paused; resume later */
+    MR_ACCEPT_OTHER           /* this one connection only */
+} mr_accept_problem;
+
+/* Events up. `owner` is what create() was given. None is delivered for a closed link. */
+typedef struct mr_link_events {
+    /* A connection came. Takes fd, also when it refuses. */
+    void (*on_accept)(void *owner, int fd, const struct sockaddr *peer, socklen_t peer_len);
+    void (*on_accept_problem)(void *owner, mr_accept_problem problem);
+    /* bytes are borrowed until the callback returns; they are never empty. */
+    void (*on_data)(void *owner, mr_link *link, const uint8_t *bytes, size_t len);
+    void (*on_eof)(void *owner, mr_link *link);     /* the peer has finished sending */
+    void (*on_drained)(void *owner, mr_link *link); /* all that was queued has left */
+    void (*on_gone)(void *owner, mr_link *link);    /* reset or failed; the owner closes it */
+} mr_link_events;
+
+#define MR_SEND_FIN 1u /* shut the sending side down right behind the last byte */
+
+typedef struct mr_transport_ops {
+    const char *name;
+    mr_rc (*create)(mr_mem *mem, const mr_link_events *events, void *owner, mr_transport **out);
+    void (*destroy)(mr_transport *transport); /* accepts NULL; closes the listeners */
+    /* The descriptor that a surrounding loop watches for readability, or -1 (driven otherwise). */
+    int (*backend_fd)(const mr_transport *transport);
+    /* Delivers what is pending, waiting up to timeout_ms (0: not at all, -1: for ever). */
+    mr_rc (*poll)(mr_transport *transport, int timeout_ms);
+
+    mr_rc (*listen)(mr_transport *transport, int fd); /* takes fd, also on failure */
+    void (*pause_accept)(mr_transport *transport, bool is_paused);
+    /* Accepts all that waits in the queues (on_accept is called), then closes the listeners. */
+    void (*unlisten)(mr_transport *transport);
+
+    mr_rc (*attach)(mr_transport *transport, mr_link *link, int fd); /* takes fd, also on failure */
+    /* Whether data is wanted. Off: the kernel's buffer fills and the peer waits; resets still show. */
+    void (*want_data)(mr_link *link, bool is_wanted);
+    /* Sends now what the socket takes and queues the rest (copied). MR_OK: all of it left; MR_AGAIN:
+     * some is queued, on_drained follows; MR_CLOSED: the peer is gone; MR_NOMEM: the rest is lost.
+     * After the last two the owner closes the link. Empty input with MR_SEND_FIN just ends. */
+    mr_rc (*send)(mr_link *link, const struct iovec *pieces, int count, unsigned flags);
+    /* Closes at once; unread input makes the kernel reset the peer. Idempotent. */
+    void (*close)(mr_link *link);
+} mr_transport_ops;
+
+extern const mr_transport_ops mr_transport_epoll; /* Linux */
+
+/* Bytes queued and not yet taken by the socket. */
+static inline size_t mr_link_unsent_bytes(const mr_link *link)
+{
+    return link->unsent ? link->unsent->len - link->unsent->off : 0;
+}
+
+#endif
