@@ -68,34 +68,33 @@ typedef struct mr_incoming {
 
 typedef struct mr_conn {
     mr_link link; /* first: a link's address is its connection's */
-    /* identity: set at accept, constant after */
     struct mr_engine *engine; /* borrowed; outlives every conn */
-    uint64_t id;              /* of the slab */
-    mr_peer peer;
-    /* state */
+    uint64_t id;              /* of the slab; constant */
+    /* what every exchange touches comes first: two cache lines with the above */
     uint8_t state; /* mr_conn_state */
     uint8_t flags;
     uint32_t request_count;
     uint32_t in_seq;  /* number of the next request */
     uint32_t out_seq; /* the exchange whose answer goes out next; in_seq - out_seq are in flight */
-    /* one bit per exchange in flight, at seq % MR_PIPELINE_MAX */
-    uint64_t is_answered; /* answered, and held */
-    uint64_t is_head;     /* HEAD: no content on the wire */
+    uint32_t first_piece, last_piece; /* this turn's output: indices + 1 into the engine's pieces;
+                                         0: none */
+    uint64_t is_head;     /* bits at seq % MR_PIPELINE_MAX: HEAD, no content on the wire */
     uint64_t is_http10;   /* HTTP/1.0 that asked for keep-alive */
+    uint64_t is_answered; /* answered, and held */
     uint64_t is_watched;
-    mr_timer timer;
     uint64_t deadline_ms; /* the true one; the timer may fire earlier. UINT64_MAX: none */
-    uint64_t sent_mark;   /* transport's progress when the send time-out was last set */
-    mr_buf *input;        /* owned: octets not yet parsed; NULL when there are none */
-    size_t input_seen;    /* of these, how many the parser has seen */
+    struct mr_conn *next_dirty;
+    mr_buf *input;         /* owned: octets not yet parsed; NULL when there are none */
     mr_incoming *incoming; /* owned; NULL between requests */
     mr_held *held;         /* owned */
-    size_t held_bytes;     /* <= limits.held_bytes */
-    /* this turn's output */
-    uint32_t first_piece, last_piece; /* indices + 1 into the engine's pieces; 0: none */
-    struct mr_conn *next_dirty;
+    mr_timer timer;
+    /* what few need */
+    size_t input_seen;    /* of input, how much the parser has seen */
+    size_t held_bytes;    /* <= limits.held_bytes */
+    uint64_t sent_mark;   /* transport's progress when the send time-out was last set */
     struct mr_conn *next_listed; /* resume list */
     struct mr_conn *next_dead;
+    mr_peer peer; /* constant */
 } mr_conn;
 
 static inline uint64_t mr_conn_bit(uint32_t seq) { return 1ull << (seq % MR_PIPELINE_MAX); }
