@@ -15,7 +15,6 @@ const SENTENCES = {
   ERR_MILLRACE_RETURN: 'Return a string, bytes, an object, a Response, a stream, a promise of one of these, or nothing.',
   ERR_MILLRACE_ALREADY_ANSWERED: 'Answer each request once; look at res.sent when in doubt.',
   ERR_MILLRACE_BAD_JSON: 'The client has to send valid JSON.',
-  ERR_MILLRACE_BODY_TOO_LARGE: 'Raise limits.bodyBytes if such bodies are wanted.',
   ERR_MILLRACE_OUTPUT_TOO_LARGE: 'Raise limits.outgoingBytes if such answers are wanted.',
   ERR_MILLRACE_PORT_IN_USE: 'Stop the other server, choose another port, or give port 0 for a free one.',
   ERR_MILLRACE_PORT_DENIED: 'Choose a port from 1024 up, or give the process the right to open this one.',

@@ -125,5 +125,6 @@ class Fields {
 }
 
 exports.Fields = Fields
+exports.closes = closes
 exports.checkName = checkName
 exports.checkValue = checkValue

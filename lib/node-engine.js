@@ -10,6 +10,7 @@ const {
 } = require('./symbols')
 const { MillraceRequest } = require('./request')
 const { MillraceResponse, fieldsOf, finishReply } = require('./response')
+const { closes } = require('./fields')
 const { MillraceServer } = require('./server')
 const { TEXT, headText, reasonOf, hasNoLength } = require('./head')
 const { run, plain } = require('./settle')
@@ -28,6 +29,7 @@ const kContent = Symbol('content')
 const kResponse = Symbol('response')
 const kOwner = Symbol('owner')
 const kGone = Symbol('gone')
+const kLeft = Symbol('left')
 const kCallbacks = Symbol('callbacks')
 
 // ---- requests and responses ----
@@ -41,6 +43,8 @@ class NodeRequest extends MillraceRequest {
     this[kRaw] = null
     this[kContent] = NOTHING
     this[kResponse] = null
+    this[kLeft] = false
+    this[kCallbacks] = []
   }
 
   [kMethod] () { return this[kMessage].method }
@@ -49,14 +53,20 @@ class NodeRequest extends MillraceRequest {
   [kRawHeaders] () { return this[kMessage].rawHeaders }
   [kAddress] () { return this[kState].address }
   [kBody] () { return this[kContent] }
-  [kAlive] () { return this[kResponse][kAlive]() }
+  [kAlive] () { return !this[kLeft] }
 
   [kParams] () {
     return this[kEntry] === null ? [] : this[kEntry].params.flatMap((name, i) => [name, this[kRaw][i]])
   }
 
   [kOnGone] (callback) {
-    this[kResponse][kCallbacks].push(callback)
+    this[kCallbacks].push(callback)
+  }
+
+  left () {
+    if (this[kLeft]) return
+    this[kLeft] = true
+    for (const callback of this[kCallbacks]) callback()
   }
 }
 
@@ -67,7 +77,6 @@ class NodeResponse extends MillraceResponse {
     this[kOwner] = req
     this[kState] = state
     this[kGone] = false
-    this[kCallbacks] = []
     req[kResponse] = this
   }
 
@@ -93,7 +102,7 @@ class NodeResponse extends MillraceResponse {
     if (this[kGone]) return
     this[kGone] = true
     this[kDone](false)
-    for (const callback of this[kCallbacks]) callback()
+    this[kOwner].left()
   }
 }
 
@@ -109,13 +118,18 @@ function dateText () {
   return date
 }
 
+// Whether the client will send nothing more, and this is the last of what it asked.
+function isFinal (state, res) {
+  return state.hasEnded && [...state.open].at(-1) === res
+}
+
 function pushConnection (flat, res, close) {
   const state = res[kState]
   const message = res[kOwner][kMessage]
   const said = fieldValue(message.rawHeaders, 'connection') ?? ''
   const isOld = message.httpVersionMinor === 0
   const wantsKeep = isOld ? /\bkeep-alive\b/i.test(said) : true
-  if (close || state.isLast || state.server.isStopping || !wantsKeep || /\bclose\b/i.test(said)) {
+  if (close || state.isLast || isFinal(state, res) || state.server.isStopping || !wantsKeep || closes(said)) {
     state.isClosing = true
     flat.push('Connection', 'close')
   } else if (isOld) {
@@ -133,6 +147,7 @@ class SocketState {
     this.open = new Set() // responses not yet complete
     this.count = 0 // requests so far
     this.isLast = false // the limit of requests is reached
+    this.hasEnded = false // the client has shut its side down
     this.isClosing = false
     this.error = 0 // a status to send once the open ones are complete
   }
@@ -145,7 +160,7 @@ function errorText (status) {
 }
 
 function sendError (state, status) {
-  if (state.error !== 0) return
+  if (state.isClosing) return // what comes behind the last answer does not matter
   state.error = status
   state.isClosing = true
   flushError(state)
@@ -171,15 +186,24 @@ function linger (socket, ms) {
   }
 }
 
+// The connection is gone, and with it whatever was not complete.
+function abandon (state) {
+  for (const res of state.open) res.gone()
+  state.open.clear()
+}
+
 function openSocket (server, socket) {
   const state = new SocketState(server, socket)
   socket[kState] = state
   server.sockets.add(state)
   linger(socket, server.options.timeouts.linger)
+  socket.once('end', () => {
+    state.hasEnded = true
+    for (const res of state.open) res[kOwner].left()
+  })
   socket.once('close', () => {
     server.sockets.delete(state)
-    for (const res of state.open) res.gone()
-    state.open.clear()
+    abandon(state)
   })
   const { connections } = server.options.limits
   if (connections > 0 && server.sockets.size > connections) sendError(state, 503)
@@ -188,9 +212,16 @@ function openSocket (server, socket) {
 // node:http's parser gave up, or a time-out passed.
 function onClientError (server, err, socket) {
   const state = socket[kState]
-  if (state === undefined || !socket.writable || err.code === 'ECONNRESET') {
+  if (state === undefined || err.code === 'ECONNRESET' || err.code === 'EPIPE') {
     socket.destroy()
     return
+  }
+  // A request that broke off in its body is this error's request; nothing else will answer it.
+  for (const res of state.open) {
+    if (!res[kOwner][kMessage].complete && !res.sent) {
+      state.open.delete(res)
+      res.gone()
+    }
   }
   sendError(state, statusOfParser(err, server.options.limits))
 }
@@ -210,18 +241,41 @@ function isLongTarget (packet, max) {
 
 // ---- one request ----
 
-// The checks of the head that node:http does not make; 0 when it passes.
-function headFault ({ method, url, rawHeaders, httpVersionMinor }, limits) {
+// uri-host [":" port], RFC 9110 7.2; a list of hosts is none.
+const HOST = /^(?:\[[0-9a-f:.]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9a-f]{2})*)(?::[0-9]*)?$/i
+
+// The checks of the head that node:http does not make, as src/proto/h1_parse.c makes them; 0 when it
+// passes.
+function headFault (message, limits) {
+  const { method, url, rawHeaders, httpVersionMajor } = message
+  if (httpVersionMajor !== 1) return httpVersionMajor > 1 ? 505 : 400
   if (url.length > limits.targetBytes) return 414
-  if (rawHeaders.length / 2 > limits.headerCount) return 431
+  if (rawHeaders.length / 2 > limits.headerCount || headSize(message) > limits.headerBytes) return 431
+  if (url.includes('#') || (url === '*' && method !== 'OPTIONS')) return 400
+  return hostFault(message) || codingFault(message)
+}
+
+function headSize ({ method, url, rawHeaders }) {
   let size = method.length + url.length + 14
+  for (let i = 0; i < rawHeaders.length; i += 2) size += rawHeaders[i].length + rawHeaders[i + 1].length + 4
+  return size
+}
+
+function hostFault ({ rawHeaders, httpVersionMinor }) {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    size += rawHeaders[i].length + rawHeaders[i + 1].length + 4
-    if (rawHeaders[i].length === 4 && rawHeaders[i].toLowerCase() === 'host') hosts++
+    if (rawHeaders[i].length !== 4 || rawHeaders[i].toLowerCase() !== 'host') continue
+    hosts++
+    if (!HOST.test(rawHeaders[i + 1])) return 400
   }
-  if (size > limits.headerBytes) return 431
   return hosts > 1 || (hosts === 0 && httpVersionMinor > 0) ? 400 : 0
+}
+
+function codingFault ({ headers, httpVersionMinor }) {
+  const coding = headers['transfer-encoding']
+  if (coding === undefined) return 0
+  if (httpVersionMinor === 0 || !/(?:^|,)[ \t]*chunked$/i.test(coding)) return 400
+  return coding.toLowerCase() === 'chunked' ? 0 : 501
 }
 
 function begin (server, message, out) {
@@ -360,7 +414,7 @@ function createHttp (server) {
   made.on('request', (message, out) => onRequest(server, message, out, ''))
   made.on('checkContinue', (message, out) => onRequest(server, message, out, '100-continue'))
   made.on('checkExpectation', (message, out) => onRequest(server, message, out, 'other'))
-  made.on('connect', (message, socket) => sendError(socket[kState], 404))
+  made.on('connect', (_message, socket) => sendError(socket[kState], 404))
   made.on('clientError', (err, socket) => onClientError(server, err, socket))
   return made
 }
@@ -388,7 +442,10 @@ function stop (server) {
 }
 
 function force (server) {
-  for (const state of server.sockets) state.socket.destroy()
+  for (const state of server.sockets) {
+    state.socket.destroy()
+    abandon(state) // its event comes after that of the server
+  }
 }
 
 async function createServer (options, app) {

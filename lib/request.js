@@ -58,7 +58,7 @@ function watch (req) {
 function urlOf (req) {
   const { path, search, authority } = partsOf(req)
   const rest = path.startsWith('/') ? path + search : '/'
-  const url = `${req.protocol}://${authority || req.host}${rest}`
+  const url = `${req.protocol}://${authority || req.host || 'localhost'}${rest}`
   return URL.canParse(url) ? url : `${req.protocol}://localhost${rest}`
 }
 

@@ -6,7 +6,7 @@
 //   open -> gone          the client left first; answers do nothing and return false
 
 const { inspect } = require('node:util')
-const { kFinish, kRequest, kAlive, kDone, kWatched, kMore, kStatus, kFields, kSent, kReset, kReply } = require('./symbols')
+const { kFinish, kRequest, kAlive, kDone, kMore, kStatus, kFields, kSent, kReset, kReply } = require('./symbols')
 const { fault, show } = require('./errors')
 const { TEXT, JSON_TYPE, BYTES, NO_FIELDS, checkStatus, hasNoContent } = require('./head')
 const { Fields } = require('./fields')
@@ -207,10 +207,6 @@ class MillraceResponse {
     if (more.outcome !== undefined) return
     more.outcome = isComplete
     more.resolve?.(isComplete)
-  }
-
-  [kWatched] () {
-    return this[kMore] !== null && this[kMore].promise !== undefined
   }
 
   [kReset] (status) {

@@ -10,8 +10,11 @@ exports.kRawHeaders = Symbol('rawHeaders') // () -> [name, value, ...] as receiv
 exports.kParams = Symbol('params') // () -> [name, raw value, ...], percent-encoding untouched
 exports.kAddress = Symbol('address') // () -> { ip, port } of the client, also after it has gone
 exports.kBody = Symbol('body') // () -> Buffer, whole; nobody writes to it any more
-exports.kAlive = Symbol('alive') // () -> false once the client went before its answer was complete
-exports.kOnGone = Symbol('onGone') // (callback): called once when kAlive turns false, at most
+// () -> boolean. On a request, false once the client has closed its side, or all of the connection,
+// before its answer was complete: most clients leave so, but some still read. On a response, false
+// once the connection is gone, so that nothing can be sent any more.
+exports.kAlive = Symbol('alive')
+exports.kOnGone = Symbol('onGone') // request (callback): called when its kAlive turns false, once at most
 
 // ---- a response's primitives (and kAlive, as above) ----
 // (status, headers, body, ending): the answer, called at most once.
@@ -25,7 +28,6 @@ exports.kRequest = Symbol('request') // () -> the request that this response bel
 
 // ---- what an engine calls ----
 exports.kDone = Symbol('done') // response (isComplete): the last byte left, or the client went
-exports.kWatched = Symbol('watched') // response () -> whether somebody awaits `finished`
 
 // ---- state of the base classes ----
 exports.kMore = Symbol('more') // what is rarely used; null until then

@@ -22,7 +22,7 @@ const run = (command, args, options) => spawnSync(command, args, { encoding: 'ut
 const runs = (command) => run(command, ['--version'], { stdio: 'ignore' }).status === 0
 
 function names (only) {
-  const all = readdirSync(harnesses).filter((file) => file.endsWith('.c') && file !== 'replay.c')
+  const all = readdirSync(harnesses).filter((file) => file.endsWith('.c'))
     .map((file) => file.slice(0, -2)).sort()
   return all.filter((name) => !only || name === only)
 }
@@ -30,7 +30,7 @@ function names (only) {
 function sourcesOf (name) {
   const text = readFileSync(join(harnesses, `${name}.c`), 'utf8')
   const linked = [...text.matchAll(/\/\* link: ([^*]*)\*\//g)].flatMap(([, list]) => list.trim().split(/\s+/))
-  return { own: /\bMR_FUZZ_REPLAY\b/.test(text), files: [join(harnesses, `${name}.c`), ...linked.map((file) => join(root, 'src', file))] }
+  return [join(harnesses, `${name}.c`), ...linked.map((file) => join(root, 'src', file))]
 }
 
 function inputsOf (name) {
@@ -40,11 +40,11 @@ function inputsOf (name) {
 
 /** Builds the replay program; with sanitizers when this compiler has them. Null when it fails. */
 function buildReplay (name, compiler) {
-  const { own, files } = sourcesOf(name)
   const program = join(out, `${name}-replay`)
-  const sources = own ? files : [...files, join(root, 'tools', 'fuzz-replay.c')]
+  // Our main, not the harness's own (MR_FUZZ_REPLAY): it gives each input a block of its exact size.
+  const sources = [...sourcesOf(name), join(root, 'tools', 'fuzz-replay.c')]
   for (const sanitize of [SANITIZE, []]) {
-    const built = run(compiler, [...FLAGS, '-DMR_FUZZ_REPLAY', ...sanitize, ...sources, '-o', program])
+    const built = run(compiler, [...FLAGS, ...sanitize, ...sources, '-o', program])
     if (built.status === 0) {
       if (sanitize.length === 0) console.log(`${name}: ${compiler} has no sanitizers here, replaying without`)
       return program
@@ -92,7 +92,7 @@ function search (name, seconds) {
   const found = join(out, 'corpus', name)
   mkdirSync(found, { recursive: true })
   const built = run('clang', [...FLAGS, '-fsanitize=fuzzer,address,undefined', '-fno-sanitize-recover=all',
-    ...sourcesOf(name).files, '-o', program], { stdio: 'inherit' })
+    ...sourcesOf(name), '-o', program], { stdio: 'inherit' })
   if (built.status !== 0) return false
   const seeds = join(harnesses, 'corpus', name)
   const result = run(program, [`-max_total_time=${seconds}`, '-print_final_stats=1', '-rss_limit_mb=1024',

@@ -3,6 +3,8 @@
 import './node-version.mjs'
 import { ensureBinary, report } from './build.mjs'
 
+const WATCH_MS = 500
+
 if (process.env.MILLRACE_ENGINE !== 'node') {
   try {
     ensureBinary()
@@ -10,6 +12,15 @@ if (process.env.MILLRACE_ENGINE !== 'node') {
     report(error)
     console.error('Going on without a fresh build of the native engine.')
   }
+}
+
+// npm passes a SIGTERM to the shell between it and us, which dies of it and tells nobody: whoever
+// ends npm would leave the port taken. A parent that has gone shows as another parent.
+if (process.env.npm_lifecycle_event === 'start') {
+  const parent = process.ppid
+  setInterval(() => {
+    if (process.ppid !== parent) process.kill(process.pid, 'SIGTERM')
+  }, WATCH_MS).unref()
 }
 
 await import('../examples/hello.mjs')

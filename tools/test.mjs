@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util'
 import { SetupError, ensureBinary, report, root } from './build.mjs'
 import { areModulesInstalled, ensureModules } from './setup.mjs'
 
-const PART_MS = 8 * 60_000 // a part that takes longer hangs
+const PART_MS = 5 * 60_000 // a part that takes longer hangs
 const CLOSING = /^(\d+) passed, (\d+) failed$/gm
 
 let current = null // the child that runs, so that an interrupt ends it as well
@@ -73,18 +73,18 @@ const add = (...counts) => ({
   failed: counts.reduce((sum, count) => sum + count.failed, 0)
 })
 
-function testFiles (folder) {
+const list = (folder, pattern) => {
   const dir = join(root, folder)
-  return existsSync(dir) ? readdirSync(dir).filter((name) => name.endsWith('.test.js')).sort().map((name) => join(folder, name)) : []
+  return existsSync(dir) ? readdirSync(dir).filter((name) => pattern.test(name)).sort() : []
 }
 
 async function nodeTests (folder, engine) {
-  const files = testFiles(folder)
+  const files = list(folder, /\.test\.js$/).map((name) => join(folder, name))
   if (files.length === 0) {
     console.log(`${folder} holds no tests`)
     return { passed: 0, failed: 1 }
   }
-  return summed(process.execPath, ['--test', '--test-reporter', './tools/reporter.mjs', ...files], { MILLRACE_ENGINE: engine })
+  return summed(process.execPath, ['tools/test-js.mjs', ...files], { MILLRACE_ENGINE: engine })
 }
 
 /** Each file under test/types is one test; tsc names those that do not compile as they should. */
@@ -93,7 +93,7 @@ async function typeTests () {
     console.log('typescript is not installed')
     return { passed: 0, failed: 1 }
   }
-  const files = readdirSync(join(root, 'test', 'types')).filter((name) => /\.[cm]?ts$/.test(name))
+  const files = list('test/types', /\.[cm]?ts$/)
   const { code, text } = await run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--noEmit', '-p', 'test/types'])
   const bad = files.filter((name) => text.includes(`test/types/${name}(`)).length
   const failed = code === 0 ? 0 : Math.max(bad, 1)
@@ -145,12 +145,28 @@ function setUp () {
 }
 
 function chosenParts () {
-  const { values } = parseArgs({ options: { only: { type: 'string' } } })
-  const names = values.only ? values.only.split(',') : Object.keys(PARTS)
+  let only
+  try {
+    only = parseArgs({ options: { only: { type: 'string' } } }).values.only
+  } catch (error) {
+    console.error(error.message)
+    process.exit(1)
+  }
+  const names = only ? only.split(',') : Object.keys(PARTS)
   const unknown = names.find((name) => !PARTS[name])
   if (!unknown) return names
   console.error(`There is no part "${unknown}"; there are ${Object.keys(PARTS).join(', ')}.`)
   process.exit(1)
+}
+
+/** A part that breaks is a failure like any other; the closing line still comes. */
+async function attempt (part) {
+  try {
+    return await part()
+  } catch (error) {
+    console.log(error)
+    return { passed: 0, failed: 1 }
+  }
 }
 
 async function main () {
@@ -163,7 +179,7 @@ async function main () {
   for (const name of names) {
     console.log(`\n## ${name}: ${TITLES[name]}`)
     const from = Date.now()
-    const result = await PARTS[name]()
+    const result = await attempt(PARTS[name])
     results.push(result)
     const seconds = Math.round((Date.now() - from) / 1000)
     console.log(`-- ${name}: ${result.failed === 0 ? 'passed' : 'FAILED'} (${result.passed} and ${result.failed}, ${seconds} s)`)

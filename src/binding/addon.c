@@ -148,6 +148,7 @@ void mr_server_free(mr_server *s)
 static void on_environment_end(napi_async_cleanup_hook_handle hook, void *data)
 {
     mr_env *home = data;
+    bool is_empty = home->servers == NULL; /* else the last of them ends the hook, and home with it */
     (void)hook;
     home->is_ending = true;
     /* A server that has no open handle frees itself at once: take the next before. */
@@ -156,7 +157,8 @@ static void on_environment_end(napi_async_cleanup_hook_handle hook, void *data)
         s->is_in_turn = false; /* a terminated handler does not come back into its turn */
         mr_pump_stop(s);
     }
-    end_hook(home);
+    if (is_empty)
+        end_hook(home);
 }
 
 /* ---- the module ---- */

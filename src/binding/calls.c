@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define ADDRESS_MAX 64u
+#define FIELDS_MAX 4096u /* a head's block counts the octets before the head's in 16 bits */
 
 static napi_value number(napi_env env, double value)
 {
@@ -55,7 +56,7 @@ static napi_value call_create(napi_env env, napi_callback_info info)
         !read_timeouts(env, args[0], &options.timeouts))
         return NULL;
     if (options.limits.head.header_bytes > 65535 || options.limits.head.header_count < 1 ||
-        options.limits.head.header_count > 65535)
+        options.limits.head.header_count > FIELDS_MAX)
         return throw_rc(env, MR_INVALID, "limits are outside of what the parser can do");
     return mr_server_create(env, &options, args[1]);
 }
@@ -241,6 +242,8 @@ static napi_value call_drain(napi_env env, napi_callback_info info)
     mr_server *s = mr_args(env, info, 1, args) ? mr_server_of(env, args[0]) : NULL;
     if (s == NULL)
         return NULL;
+    if (!s->is_in_turn)
+        (void)mr_engine_update_clock(s->engine);
     mr_rings_drain(&s->rings);
     mr_pump_flush(s);
     return NULL;
@@ -313,6 +316,7 @@ static napi_value call_shutdown(napi_env env, napi_callback_info info)
         return NULL;
     s->is_draining = true;
     mr_engine_drain(s->engine);
+    s->needs_turn = true; /* to set the time-outs of those that linger now, or to tell the end */
     return NULL;
 }
 

@@ -3,7 +3,8 @@
  * One turn: poll the engine; call JavaScript once for all requests (promise jobs and nextTick run as
  * that call returns); drain the answers; resume connections that waited for room, and again while
  * that brings requests; send, fire time-outs, free the dead. The prepare handle runs a turn without
- * the poll when answers were given in between, right before the loop would block. */
+ * the poll when answers were given in between, right before the loop would block. Whatever uses the
+ * engine outside a turn asks for one (needs_turn): only turns look at timers and lists. */
 #include "binding/server.h"
 
 #define ROUNDS_PER_TURN 16 /* calls of JavaScript before the loop's other work gets its turn */
@@ -73,6 +74,12 @@ static bool has_news(const mr_server *s)
 
 /* ---- the turn ---- */
 
+/* Whether something waits for a turn that no event will bring. */
+static bool wants_turn(const mr_server *s)
+{
+    return s->needs_turn || s->is_timer_due || s->rings.control[0] > 0 || has_news(s);
+}
+
 static void rearm_timer(mr_server *s);
 
 static void finish_turn(mr_server *s)
@@ -96,13 +103,12 @@ static void run_turn(mr_server *s, bool is_polling)
     if (s->is_closing || s->is_in_turn || napi_open_handle_scope(s->env, &scope) != napi_ok)
         return;
     s->is_in_turn = true;
-    if (is_polling) {
-        if (mr_engine_poll(s->engine, 0) != MR_OK)
-            s->is_close_wanted = true;
-    } else {
+    s->needs_turn = false;
+    if (!is_polling)
         (void)mr_engine_update_clock(s->engine);
-        mr_rings_drain(&s->rings);
-    }
+    else if (mr_engine_poll(s->engine, 0) != MR_OK)
+        s->is_close_wanted = true;
+    mr_rings_drain(&s->rings);
     for (int round = 0; round < ROUNDS_PER_TURN && !s->is_close_wanted; round++) {
         bool is_resumed;
         if (has_news(s))
@@ -119,8 +125,10 @@ static void run_turn(mr_server *s, bool is_polling)
 
 void mr_pump_flush(mr_server *s)
 {
-    if (!s->is_in_turn && !s->is_closing)
-        mr_engine_flush(s->engine);
+    if (s->is_in_turn || s->is_closing)
+        return;
+    mr_engine_flush(s->engine);
+    s->needs_turn = true; /* for time-outs that were set, connections that may go on, the dead */
 }
 
 /* ---- handles ---- */
@@ -134,21 +142,31 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 static void on_prepare(uv_prepare_t *handle)
 {
     mr_server *s = handle->data;
-    if (s->rings.control[0] > 0 || has_news(s))
-        run_turn(s, false);
+    mr_env *home = s->home;
+    if (!wants_turn(s))
+        return;
+    bool is_polling = s->is_timer_due; /* what has come counts before it is found to be late */
+    s->is_timer_due = false;
+    run_turn(s, is_polling);
+    /* What ran may have answered for servers whose prepare is behind us: the loop must not block. */
+    for (mr_server *other = home->servers; other != NULL; other = other->next)
+        if (!other->is_closing && wants_turn(other))
+            rearm_timer(other);
 }
 
+/* The turn is run by the prepare handle, which is next: libuv fires a timer that is set again at once
+ * in its own callback for ever, without getting to anything else. */
 static void on_timer(uv_timer_t *handle)
 {
     mr_server *s = handle->data;
     s->timer_ms = UINT64_MAX;
-    run_turn(s, true);
+    s->is_timer_due = true;
 }
 
 /* A timer that fires too early costs one turn; one that is moved at each request costs more. */
 static void rearm_timer(mr_server *s)
 {
-    uint64_t next_ms = mr_engine_next_ms(s->engine);
+    uint64_t next_ms = wants_turn(s) ? 0 : mr_engine_next_ms(s->engine);
     if (next_ms >= s->timer_ms)
         return;
     uint64_t now_ms = mr_engine_update_clock(s->engine);

@@ -39,6 +39,8 @@ typedef struct mr_server {
     napi_ref on_batch;
     napi_async_context async;
     bool is_in_turn;
+    bool needs_turn; /* the engine was used outside a turn */
+    bool is_timer_due;
     bool is_closing;
     bool is_close_wanted; /* asked for inside a turn: done at its end */
     bool is_draining;
@@ -58,6 +60,5 @@ void mr_pump_flush(mr_server *server);
 
 /* Called by the pump when the last handle is closed. Frees the server. */
 void mr_server_free(mr_server *server);
-
 
 #endif

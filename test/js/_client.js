@@ -67,6 +67,7 @@ function connect (server) {
     write: (text) => socket.write(text, 'latin1'),
     end: () => socket.end(),
     destroy: () => socket.destroy(),
+    reset: () => socket.resetAndDestroy(),
     // The next response, to a request of this method.
     next: (method = 'GET') => until('a response', () => {
       const response = cut(bytes, method)
@@ -127,4 +128,11 @@ function deferred () {
   return made
 }
 
-module.exports = { start, connect, exchange, request, ask, timeless, quiet, deferred }
+// The promise, or an error when it never settles.
+function within (promise, what) {
+  let timer
+  const never = new Promise((resolve, reject) => { timer = setTimeout(() => reject(new Error(`waited in vain for ${what}`)), PATIENCE) })
+  return Promise.race([promise, never]).finally(() => clearTimeout(timer))
+}
+
+module.exports = { start, connect, exchange, request, ask, timeless, quiet, deferred, within }

@@ -1,0 +1,505 @@
+/// <reference types="node" />
+
+// The API reference. Times are in milliseconds and sizes in bytes unless said otherwise.
+
+import type { Readable } from 'node:stream'
+
+/** The version of this package. */
+export const version: string
+
+// ---------------------------------------------------------------------------------------------
+// serve
+
+/**
+ * Starts a server and resolves once it listens.
+ *
+ * Requests are answered by the native engine, or by node:http where the native module cannot be
+ * loaded: the same API and the same bytes on the wire, many times slower, with one warning of the
+ * process (code `MILLRACE_NODE_HTTP`) that says why. `MILLRACE_ENGINE=node` asks for node:http
+ * without the warning; `MILLRACE_ENGINE=native` makes a missing native module an error. The option
+ * `engine` does the same and goes before the environment.
+ *
+ * What node:http cannot do as the native engine does:
+ * - methods that Node's own parser does not know are 400;
+ * - `limits.headerBytes` counts a head as if it had one space behind each colon;
+ * - `limits.targetBytes` is answered by 431 instead of 414 when the target also passes the sum of
+ *   the limits of the head and comes in several packets;
+ * - `timeouts.send` is not watched, and `timeouts.body` has no least throughput;
+ * - requests pipelined behind one that asks for an upgrade are not read;
+ * - fixed replies and templates are answered by JavaScript;
+ * - the async context (AsyncLocalStorage) is that of the connection.
+ *
+ * Rejects with a MillraceError:
+ * - `ERR_MILLRACE_OPTION` unknown option, or one of the wrong type;
+ * - `ERR_MILLRACE_OPTION_RANGE` a number out of its bounds; also `instanceof RangeError`;
+ * - `ERR_MILLRACE_UNSUPPORTED` an option that this version does not have yet;
+ * - `ERR_MILLRACE_ROUTE` a bad route table;
+ * - `ERR_MILLRACE_PORT_IN_USE`, `ERR_MILLRACE_PORT_DENIED`, `ERR_MILLRACE_LISTEN` it cannot listen;
+ *   `cause` is the system's error;
+ * - `ERR_MILLRACE_NO_NATIVE` the native engine is asked for and cannot be used.
+ */
+export function serve<Keys extends string = string> (options?: ServeOptions<Keys>): Promise<Server>
+
+export interface ServeOptions<Keys extends string = string> extends Answers<Keys> {
+  /**
+   * TCP port, an integer from 0 to 65535 or its decimal text (as in `process.env.PORT`); 0 takes a
+   * free one.
+   * @default 3000
+   */
+  port?: number | string | undefined
+
+  /**
+   * Name or address to listen on. The default takes IPv6 and IPv4 on all interfaces, or IPv4 alone
+   * where there is no IPv6.
+   * @default '::'
+   */
+  host?: string | undefined
+
+  /** The same as `host`. Giving both with different values is an error. */
+  hostname?: string | undefined
+
+  /**
+   * Connections that may wait in the kernel to be accepted, 1 to 65535; the system may hold fewer.
+   * @default 1024
+   */
+  backlog?: number | undefined
+
+  /**
+   * Threads that answer. This version has one; a higher number or 'auto' is
+   * `ERR_MILLRACE_UNSUPPORTED`.
+   * @default 1
+   */
+  threads?: 1 | undefined
+
+  /** The engine to use; without it, the native one if it can be loaded, else node:http. */
+  engine?: 'native' | 'node' | undefined
+
+  limits?: Limits | undefined
+  timeouts?: Timeouts | undefined
+}
+
+/** What requests are answered by; `server.reload()` changes these. */
+export interface Answers<Keys extends string = string> {
+  /**
+   * Answers by path. A key is a pattern, optionally behind a method: `'/a/:b/c'`, `'/files/*'`,
+   * `'POST /things'`.
+   *
+   * - A param `:name` takes one segment that is not empty; its name is a letter or `_`, then
+   *   letters, digits and `_`; names differ within a pattern. `*` is possible as the last segment
+   *   and takes the rest, which may be empty. At most 16 params (`*` included), 64 segments and
+   *   2048 characters; printable ASCII without `?`, `#` and spaces.
+   * - Static segments go before params, params before `*`, whatever the order of the keys. A
+   *   pattern without the request's method gives way to a less specific one that has it.
+   * - Paths are compared octet by octet as they were sent; `/a` and `/a/` are different. Params are
+   *   percent-decoded; a bad escape is 400.
+   * - HEAD is answered by GET where it has no answer of its own. A path that only matches with other
+   *   methods gets 405 with `Allow`, before `handler`; OPTIONS gets 204 with `Allow`.
+   * - A text or a reply answers GET (and HEAD), unless the key or a table names the method. A
+   *   function answers every method.
+   * - Two answers for the same pattern and method are an error, and so is a function for every
+   *   method beside one for a single method of the same pattern.
+   */
+  routes?: { [Key in Keys]: Route<Key> } | null | undefined
+
+  /**
+   * Answers what no route matches. Without it that is 404.
+   */
+  handler?: Handler | null | undefined
+
+  /**
+   * Called when a handler throws, rejects, or returns what cannot be sent. It answers like a handler:
+   * `res` has been reset, with status 500 (400 for `ERR_MILLRACE_BAD_JSON`). When it does not answer
+   * (before its promise settles, if it returns one), throws or rejects, a plain 500 goes out. When
+   * the request was answered before the error, nothing it does changes that.
+   *
+   * Without it: one entry on the console by console.error, and a plain 500. Errors of the client
+   * (`ERR_MILLRACE_BAD_JSON`) are answered by their status and not logged.
+   */
+  error?: ErrorHandler | null | undefined
+}
+
+/** One entry of `routes`: an answer, or answers by method in upper case. */
+export type Route<Key extends string = string> = Answer<Key> | { readonly [Name in Method]?: Answer<Key> }
+
+/**
+ * A text (sent as text/plain; charset=utf-8), a reply, or a handler. On the native engine, texts and
+ * replies are answered without entering JavaScript.
+ */
+export type Answer<Key extends string = string> = string | Reply | Handler<ParamsOf<Key>>
+
+/** The methods that routes can name. CONNECT has no path, so no route can have it. */
+export type Method =
+  | 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'OPTIONS' | 'TRACE' | 'QUERY'
+  | 'PROPFIND' | 'PROPPATCH' | 'MKCOL' | 'COPY' | 'MOVE' | 'LOCK' | 'UNLOCK' | 'REPORT' | 'SEARCH'
+  | 'PURGE' | 'LINK' | 'UNLINK'
+
+type ParamOfSegment<Segment extends string> = Segment extends `:${infer Name}` ? Name : Segment extends '*' ? '*' : never
+type ParamNames<Pattern extends string> = Pattern extends `${infer Segment}/${infer Rest}`
+  ? ParamOfSegment<Segment> | ParamNames<Rest>
+  : ParamOfSegment<Pattern>
+
+/** The params of a pattern: `{ id: string }` for `'/user/:id'`; `'*'` is the rest of a wildcard. */
+export type ParamsOf<Key extends string> = string extends Key ? Record<string, string> : { [Name in ParamNames<Key>]: string }
+
+/**
+ * Answers a request by returning, or by `res`:
+ *
+ * | returned | sent |
+ * |---|---|
+ * | string | as it is; text/plain; charset=utf-8 |
+ * | Buffer, typed array, DataView, ArrayBuffer | as it is; application/octet-stream |
+ * | object, array, anything with `toJSON` | its JSON; application/json |
+ * | `null` | nothing: 204, or the status that was set |
+ * | a web `Response` | its status, headers and body |
+ * | Readable, ReadableStream, async iterable of strings and bytes | collected, then sent; application/octet-stream. At most 4 × `limits.outgoingBytes` |
+ * | a reply | that reply |
+ * | a promise of one of these | the same, later |
+ * | `undefined`, `res` | `res` is or will be used |
+ *
+ * A Content-Type that was set goes before these. A boolean counts as `undefined` once the request is
+ * answered, so that `return res.send(x)` is fine. A number, bigint, symbol, function, Map, Error or
+ * the like is an error, `ERR_MILLRACE_RETURN`. Bytes are sent without a copy: do not change them
+ * afterwards.
+ *
+ * Throwing and rejecting are answered by the error hook, never end the process and disturb no other
+ * request. A handler that never answers keeps its client waiting.
+ */
+export type Handler<Params = Record<string, string>> = (req: MillraceRequest<Params>, res: MillraceResponse) => HandlerResult | PromiseLike<HandlerResult>
+
+export type ErrorHandler = (err: unknown, req: MillraceRequest, res: MillraceResponse) => HandlerResult | PromiseLike<HandlerResult>
+
+/** `object` stands for bytes, JSON, Response, streams and replies; see Handler. */
+export type HandlerResult = string | object | boolean | null | undefined | void
+
+/** All integers. A value out of its bounds is `ERR_MILLRACE_OPTION_RANGE`, a RangeError. */
+export interface Limits {
+  /** A request's head, request line and empty line included, 1024 to 65535; over it 431. @default 16384 */
+  headerBytes?: number | undefined
+  /** Header fields of a request, 1 to 1000; over it 431. @default 100 */
+  headerCount?: number | undefined
+  /** The request target, 16 to 65535; over it 414. @default 8192 */
+  targetBytes?: number | undefined
+  /** A request's body, 0 to 2147483647; over it 413, and the handler is not called. @default 16777216 */
+  bodyBytes?: number | undefined
+  /** Open connections, up to 2147483647; over it 503 and close. 0: any number. @default 0 */
+  connections?: number | undefined
+  /** Requests of one connection, up to 2147483647; the last one is answered with `Connection: close`. 0: any number. @default 0 */
+  requestsPerConnection?: number | undefined
+  /** Bytes of answers that may wait for one slow client, 4096 to 536870911; at four times as many it is given up. @default 16777216 */
+  outgoingBytes?: number | undefined
+}
+
+/** All integers in milliseconds, up to 2147483647; 0 means no time-out, except for `linger`. Never early, and up to a second late. */
+export interface Timeouts {
+  /** To receive a head; over it 408 and close. @default 10000 */
+  header?: number | undefined
+  /** To receive a body; over it 408 and close. @default 300000 */
+  body?: number | undefined
+  /** Idle between requests; over it the connection is closed. @default 75000 */
+  keepAlive?: number | undefined
+  /** Without progress of bytes that wait to be sent; over it the connection is closed. @default 300000 */
+  send?: number | undefined
+  /** How long a closed connection still reads what the client sends, so that the client gets to see the last answer; up to 60000, 0 closes at once. @default 2000 */
+  linger?: number | undefined
+}
+
+/** A running server. */
+export interface Server {
+  /** Where it can be reached, without a slash at the end; 127.0.0.1 for wildcard addresses. */
+  readonly url: string
+  /** The port, also when 0 was asked for. */
+  readonly port: number
+  /** The host as it was given, '::' by default. */
+  readonly host: string
+  /** The engine that runs. */
+  readonly engine: 'native' | 'node'
+
+  /**
+   * Replaces routes, handler or error hook at once, between two requests; what is not given stays,
+   * `null` takes away. Requests under way finish by the table that they started with. A bad table
+   * throws (`ERR_MILLRACE_ROUTE`, `ERR_MILLRACE_OPTION`) and changes nothing; so does a server that
+   * is closed (`ERR_MILLRACE_CLOSED`).
+   */
+  reload<Keys extends string = string> (answers: Answers<Keys>): void
+
+  /**
+   * Accepts no more connections, closes idle ones, lets requests under way finish and closes behind
+   * them; what is left after `deadline` (0 to 2147483647 ms) is ended. Resolves when nothing is
+   * left. May be called again: it waits for the same end, and an earlier deadline counts.
+   */
+  close (options?: { /** @default 10000 */ deadline?: number | undefined }): Promise<void>
+}
+
+// ---------------------------------------------------------------------------------------------
+// request and response
+
+/**
+ * A request. Everything is computed when it is first read, and stays readable for as long as the
+ * object is held: after `await`, after the answer, after the client has gone.
+ */
+export interface MillraceRequest<Params = Record<string, string>> extends AsyncIterable<Buffer> {
+  /** As sent, in its case. */
+  readonly method: string
+  /** The request target as sent: usually path and query, a whole URL from clients of proxies. */
+  readonly url: string
+  /** The target's path as sent, percent-encoding untouched; '/' when it is empty. */
+  readonly path: string
+  /** The target's query with its '?', or '' when there is none. */
+  readonly search: string
+  readonly query: URLSearchParams
+  /** The route's params, percent-decoded; `'*'` is what a wildcard took. Empty in `handler`. */
+  readonly params: Params
+  /**
+   * By lower-case name. Of repeated fields, those that node:http keeps single (content-type,
+   * user-agent, …) have their first value, `cookie` is joined by '; ', `set-cookie` is an array, all
+   * others are joined by ', '. Values are latin1, as in node:http.
+   */
+  readonly headers: Record<string, string | undefined> & { 'set-cookie'?: string[] }
+  /** One header by name in any case, repeated ones joined as above; undefined when it was not sent. */
+  header (name: string): string | undefined
+  /** Names and values in turn, as sent. */
+  readonly rawHeaders: string[]
+  readonly httpVersion: '1.0' | '1.1'
+  /** The client's address; IPv4 addresses in their own form on a dual-stack server too. */
+  readonly ip: string
+  /** The client's port. */
+  readonly port: number
+  readonly protocol: 'http' | 'https'
+  /** The authority of a target that is a whole URL, else the Host header; '' without one. */
+  readonly host: string
+  readonly secure: boolean
+  /**
+   * Fires when the client closes the connection, or its side of it, before the answer is complete.
+   * A client that only shut down its sending side still gets the answer.
+   */
+  readonly signal: AbortSignal
+  /** Whether the client has closed, as for `signal`. */
+  readonly aborted: boolean
+
+  // The body is complete when the handler runs, so each of these may be used, also more than once.
+
+  /** The body as UTF-8, without a byte order mark. */
+  text (): Promise<string>
+  /** Rejects with `ERR_MILLRACE_BAD_JSON` (400 by default) when the body is not JSON. */
+  json<T = any> (): Promise<T>
+  /** The body, yours to keep and to change. */
+  bytes (): Promise<Buffer>
+  /** A copy of the body. */
+  arrayBuffer (): Promise<ArrayBuffer>
+  /** A new stream of the body. */
+  stream (): Readable
+  /** A new web Request. Throws a TypeError for the methods that it forbids (TRACE, CONNECT). */
+  web (): Request
+}
+
+/** An object of name and value, or pairs (an array of them, a Map, web Headers). In an object, an array makes one line of each item. */
+export type HeadersInit = Readonly<Record<string, HeaderValue | readonly HeaderValue[]>> | Iterable<readonly [string, HeaderValue]>
+
+/** Latin1 without control characters other than tab. */
+export type HeaderValue = string | number
+
+/** What `send()` takes: text, bytes, or an object for its JSON. `null` and `undefined`: no body. */
+export type Body = string | object | null | undefined
+
+/**
+ * The answer to one request. Setters can be chained; the methods that answer return true, or false
+ * when the client has gone and nothing was sent. A second answer, and setting anything after the
+ * first, throw `ERR_MILLRACE_ALREADY_ANSWERED`.
+ *
+ * On the wire: status line, Content-Type if it was not set, headers in the order in which they were
+ * set, Content-Length, Date, Connection.
+ */
+export interface MillraceResponse {
+  /** An integer from 200 to 599, else `ERR_MILLRACE_STATUS`. 200 until set. 204, 205 and 304 send no body. */
+  status (status: number): this
+  /**
+   * Sets a header, replacing earlier values; an array makes one line of each item, an empty one
+   * takes the header away. A bad name or value is `ERR_MILLRACE_HEADER`.
+   *
+   * Content-Length may be set when it is right (else `ERR_MILLRACE_LENGTH`; for HEAD it may stand
+   * without a body). `Connection: close` closes after this answer, other values of Connection are
+   * dropped. Transfer-Encoding is refused. A Date that is set replaces the server's.
+   */
+  header (name: string, value: HeaderValue | readonly HeaderValue[]): this
+  headers (headers: HeadersInit): this
+  /** Sets Content-Type: a full one, or text, html, json, css, js, csv, xml, svg, form, bytes. */
+  type (type: string): this
+
+  /** Answers. What cannot be sent is `ERR_MILLRACE_BODY_TYPE`. Bytes are not copied: do not change them afterwards. */
+  send (body?: Body): boolean
+  /** The same as `send()`. */
+  end (body?: Body): boolean
+  /** Answers with the JSON of any value, strings and null included. */
+  json (value: unknown): boolean
+  /** Answers with Location; 300 to 399 without 304. Characters beyond ASCII and spaces are percent-encoded. */
+  redirect (url: string | URL, status?: number): boolean
+  /** Answers by a template and a body. Headers set on `res` come on top; the status is the template's. */
+  reply (template: Template, body?: Body): boolean
+  /** Answers by a reply. */
+  reply (reply: Reply): boolean
+
+  /** Whether an answer was given. */
+  readonly sent: boolean
+  /** Resolves to true once the last byte was given to the system, to false when the client went first. Never rejects. */
+  readonly finished: Promise<boolean>
+}
+
+// ---------------------------------------------------------------------------------------------
+// replies and templates
+
+declare const replyMark: unique symbol
+declare const templateMark: unique symbol
+declare const placeholderMark: unique symbol
+
+/** An answer made once. The native engine sends it without entering JavaScript. */
+export interface Reply {
+  readonly [replyMark]: true
+}
+
+/** What stands for a part of the request in a reply. */
+export interface Placeholder {
+  readonly [placeholderMark]: true
+}
+
+/** A value in a reply: a placeholder, or text that is known now and escaped like one. */
+export type ReplyValue = Placeholder | string | number
+
+export interface ReplyTag {
+  (strings: TemplateStringsArray, ...values: readonly ReplyValue[]): Reply
+}
+
+export interface ReplyInit {
+  /** 200 to 599. @default 200 */
+  status?: number | undefined
+  headers?: HeadersInit | undefined
+}
+
+/**
+ * As a tag: a text with placeholders, text/plain; charset=utf-8.
+ *
+ * With an object: a fixed answer; without `body` it is also a tag, whose escape follows its
+ * Content-Type (JSON; HTML and XML; none for others).
+ *
+ * Throws `ERR_MILLRACE_TEMPLATE`, `ERR_MILLRACE_STATUS`, `ERR_MILLRACE_HEADER`,
+ * `ERR_MILLRACE_LENGTH` or `ERR_MILLRACE_BODY_TYPE`. A reply has at most 64 parts, texts and
+ * placeholders together.
+ */
+export const reply: ReplyTag & {
+  (init: ReplyInit & { body: Body }): Reply
+  (init: ReplyInit): Reply & ReplyTag
+  /** text/plain; charset=utf-8; placeholders are not escaped. */
+  readonly text: ReplyTag
+  /** text/html; charset=utf-8; `& < > " '` in placeholders become entities. */
+  readonly html: ReplyTag
+  /** application/json; each placeholder is a whole JSON string, quotes included. Any JSON value may stand for itself. */
+  readonly json: (strings: TemplateStringsArray, ...values: readonly unknown[]) => Reply
+}
+
+/** A param of the route, percent-decoded; `'*'` for a wildcard's rest. One that the pattern does not have is `ERR_MILLRACE_ROUTE` at `serve`. */
+export function param (name: string): Placeholder
+/** The first value of a query parameter, as URLSearchParams.get() gives it; the fallback ('' if not given) when it is not there. */
+export function query (name: string, fallback?: string): Placeholder
+/** A request header, repeated ones joined as `req.header()` does; the fallback ('' if not given) when it is not there. */
+export function header (name: string, fallback?: string): Placeholder
+
+/** Status and headers made once, for `res.reply()`. */
+export interface Template {
+  readonly [templateMark]: true
+  readonly status: number
+}
+
+/**
+ * Makes the fixed part of an answer once. `res.reply(template, body)` gives the same bytes as
+ * `res.status(…).headers(…).send(body)`. Throws as `reply` does; Content-Length is refused.
+ */
+export function template (init?: ReplyInit): Template
+
+// ---------------------------------------------------------------------------------------------
+// probe
+
+/** Which engine runs and why. Never throws, never logs; loads the native module if it can. */
+export function probe (): Probe
+
+export interface Probe {
+  /** Whether the native engine can be used and nothing asks for the other one. */
+  ok: boolean
+  /** The engine that `serve()` takes without the option `engine`. */
+  engine: 'native' | 'node'
+  version: string
+  /** This Node's ABI, `process.versions.modules`. */
+  abi: string
+  platform: string
+  arch: string
+  /** The C library that this Node runs on; null where it cannot be told or does not matter. */
+  libc: 'glibc' | 'musl' | null
+  /** The native module that was loaded. */
+  binary: string | null
+  /** The places that were tried in vain: `MILLRACE_BINARY`, then the build, then the prebuilt ones. */
+  tried: Array<{ path: string, error: string }>
+  /** Why the native engine is not taken; null when it is. */
+  reason: string | null
+  /** 'epoll' and the like; 'node' on node:http. */
+  transport: string | null
+  transportReason: string | null
+  threads: number
+  /** The instruction set of the parser: 'avx2', 'sse2', 'neon' or 'scalar'; null on node:http. */
+  simd: string | null
+  versions: { node: string, uv: string, openssl: string, zlib: string, llhttp: string, napi: string }
+  /** What this engine does and the other does not; see serve(). */
+  capabilities: {
+    repliesWithoutJs: boolean
+    anyMethod: boolean
+    exactLimits: boolean
+    sendTimeout: boolean
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// errors
+
+/** The one class of errors of this package. The message says what happened and what to do. */
+export class MillraceError extends Error {
+  private constructor ()
+  readonly code: ErrorCode
+  /** What a server should answer to a client that caused this error; only on `ERR_MILLRACE_BAD_JSON`. */
+  readonly status?: number
+  readonly cause?: unknown
+}
+
+export type ErrorCode =
+  /** serve, reload, close: an unknown option, or one of the wrong type. */
+  | 'ERR_MILLRACE_OPTION'
+  /** serve, close: a number out of its bounds; a RangeError. */
+  | 'ERR_MILLRACE_OPTION_RANGE'
+  /** serve: not in this version. */
+  | 'ERR_MILLRACE_UNSUPPORTED'
+  /** serve, reload: a bad route table; the message names the key. */
+  | 'ERR_MILLRACE_ROUTE'
+  /** reply, template, param, query, header, res.reply: what no reply can be made of. */
+  | 'ERR_MILLRACE_TEMPLATE'
+  /** A status that is not an integer from 200 to 599, or does not redirect; a RangeError for the former. */
+  | 'ERR_MILLRACE_STATUS'
+  /** A header that cannot be sent. */
+  | 'ERR_MILLRACE_HEADER'
+  /** A Content-Length that is not the body's. */
+  | 'ERR_MILLRACE_LENGTH'
+  /** A body that cannot be sent. */
+  | 'ERR_MILLRACE_BODY_TYPE'
+  /** A handler returned what is no answer. */
+  | 'ERR_MILLRACE_RETURN'
+  /** A second answer to one request. */
+  | 'ERR_MILLRACE_ALREADY_ANSWERED'
+  /** req.json: the body is not JSON; `cause` is the SyntaxError. */
+  | 'ERR_MILLRACE_BAD_JSON'
+  /** A streamed answer over 4 × limits.outgoingBytes. */
+  | 'ERR_MILLRACE_OUTPUT_TOO_LARGE'
+  /** serve: another server has the port. */
+  | 'ERR_MILLRACE_PORT_IN_USE'
+  /** serve: the process may not open the port. */
+  | 'ERR_MILLRACE_PORT_DENIED'
+  /** serve: any other failure to listen. */
+  | 'ERR_MILLRACE_LISTEN'
+  /** serve: the native engine is asked for and cannot be used; the message has the reasons. */
+  | 'ERR_MILLRACE_NO_NATIVE'
+  /** reload: the server is closed. */
+  | 'ERR_MILLRACE_CLOSED'
