@@ -148,12 +148,14 @@ void mr_conn_on_timer(mr_conn *c)
     }
     if (c->link.unsent != NULL || c->state == MR_CONN_LINGERING)
         mr_conn_kill(c);
-    else if (mr_conn_in_flight(c) > 0)
+    else if (mr_conn_in_flight(c) > 0 || (c->flags & MR_CONN_IS_WAITING))
         c->deadline_ms = UINT64_MAX; /* our turn to act; the answer sets the next deadline */
-    else if (c->incoming != NULL || c->input != NULL)
-        mr_h1_refuse(c, 408);
-    else
+    else if (c->incoming == NULL && c->input == NULL)
         mr_conn_finish(c);
+    else {
+        mr_h1_refuse(c, 408);
+        mr_conn_free_input(c);
+    }
 }
 
 /* ---- events from the transport ---- */
@@ -161,8 +163,9 @@ void mr_conn_on_timer(mr_conn *c)
 static void refuse_connection(mr_engine *e, mr_conn *c)
 {
     e->stats.refused++;
-    /* A crowd beyond the crowd is not even told: every refusal costs a descriptor for a while. */
-    if (e->live_count > e->limits.connections + MR_REFUSALS_MAX)
+    /* A crowd beyond the crowd is not even told: every refusal costs a descriptor for as long as
+     * it lingers. */
+    if (mr_slab_count(e->conns) - 1 >= (uint64_t)e->limits.connections + MR_REFUSALS_MAX)
         mr_conn_kill(c);
     else
         mr_h1_refuse(c, 503);

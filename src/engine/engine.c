@@ -1,6 +1,7 @@
 /* engine.c -- see engine.h for the turn. */
 #include "engine/engine.h"
 #include "engine/core.h"
+#include <errno.h>
 
 /* More connections than this never exist at once, whatever the limits say: slots are 32 bits wide
  * and a descriptor table is smaller still. */
@@ -44,12 +45,20 @@ mr_rc mr_engine_create(const mr_engine_options *options, mr_engine **out)
     return MR_OK;
 }
 
+/* The dead that the resume list still names stay for another turn. */
 static void release_dead(mr_engine *e)
 {
-    while (e->dead != NULL) {
-        mr_conn *c = e->dead;
-        e->dead = c->next_dead;
-        mr_conn_release(c);
+    mr_conn *c = e->dead;
+    e->dead = NULL;
+    while (c != NULL) {
+        mr_conn *next = c->next_dead;
+        if (c->flags & MR_CONN_IS_LISTED) {
+            c->next_dead = e->dead;
+            e->dead = c;
+        } else {
+            mr_conn_release(c);
+        }
+        c = next;
     }
 }
 
@@ -68,8 +77,10 @@ void mr_engine_destroy(mr_engine *e)
         return;
     MR_ON_THREAD(e);
     e->handlers = &silent;
-    while (e->conns != NULL && (c = mr_slab_next(e->conns, &cursor, &id)) != NULL)
+    while (e->conns != NULL && (c = mr_slab_next(e->conns, &cursor, &id)) != NULL) {
         mr_conn_kill(c);
+        c->flags &= (uint8_t)~MR_CONN_IS_LISTED;
+    }
     e->listed_first = e->listed_last = NULL;
     release_dead(e);
     if (e->transport != NULL)
@@ -91,7 +102,10 @@ mr_rc mr_engine_listen(mr_engine *e, const mr_listen_options *options, uint16_t 
     if (rc != MR_OK)
         return rc;
     *port = mr_sock_port(fd);
-    return e->net->listen(e->transport, fd);
+    rc = e->net->listen(e->transport, fd);
+    if (rc != MR_OK)
+        *error = ENOSPC; /* too many listeners, or the poller takes no more */
+    return rc;
 }
 
 int mr_engine_backend_fd(const mr_engine *e) { return e->net->backend_fd(e->transport); }
@@ -172,11 +186,11 @@ void mr_engine_flush(mr_engine *e)
 void mr_engine_end(mr_engine *e)
 {
     MR_ON_THREAD(e);
+    /* First what is gathered: an answer moves its connection's deadline when it goes out. */
+    mr_out_flush(e);
     fire_timers(e);
     mr_out_flush(e);
-    /* The dead stay while a list may still name them. */
-    if (e->listed_first == NULL)
-        release_dead(e);
+    release_dead(e);
 }
 
 uint64_t mr_engine_next_ms(const mr_engine *e)

@@ -80,6 +80,8 @@ static mr_rc hold(mr_conn *c, uint32_t seq, const mr_response *r, bool is_last)
     *link = held;
     c->held_bytes += room;
     c->is_answered |= mr_conn_bit(seq);
+    if (is_last)
+        mr_conn_finish(c); /* what is asked from now on would never be answered */
     return MR_OK;
 }
 
@@ -168,21 +170,33 @@ static mr_rc answer(mr_conn *c, uint32_t seq, const mr_response *r)
     return MR_OK;
 }
 
-static bool is_sound(const mr_response *r)
+/* Whether the status line says the status that the framing goes by. */
+static bool says_status(const mr_response *r)
 {
+    const uint8_t *digits = r->head + sizeof "HTTP/1.1 " - 1;
+    return digits[0] == '0' + r->status / 100 && digits[1] == '0' + r->status / 10 % 10 &&
+           digits[2] == '0' + r->status % 10 && digits[3] == ' ';
+}
+
+static bool is_sound(const mr_conn *c, uint32_t seq, const mr_response *r)
+{
+    /* A length of its own, before content, could disagree with it. */
+    if ((r->flags & MR_RESPONSE_HAS_LENGTH) && has_content(c, seq, r))
+        return false;
     return r->status >= 200 && r->status <= 599 && r->head_len <= MR_RESPONSE_HEAD_MAX &&
-           mr_h1_head_is_sound(r->head, r->head_len);
+           mr_h1_head_is_sound(r->head, r->head_len) && says_status(r);
 }
 
 mr_rc mr_engine_respond(mr_engine *e, uint64_t connection, uint32_t seq, const mr_response *r)
 {
     mr_conn *c = mr_slab_get(e->conns, connection);
+    MR_ON_THREAD(e);
     if (c == NULL || c->state == MR_CONN_DEAD || seq - c->out_seq >= mr_conn_in_flight(c) ||
         (c->is_answered & mr_conn_bit(seq))) {
         e->stats.stale_answers++;
         return MR_GONE;
     }
-    if ((r->flags & MR_RESPONSE_IS_UNCHECKED) && !is_sound(r))
+    if ((r->flags & MR_RESPONSE_IS_UNCHECKED) && !is_sound(c, seq, r))
         return MR_INVALID;
     return answer(c, seq, r);
 }
@@ -231,6 +245,7 @@ void mr_h1_refuse(mr_conn *c, unsigned status)
     if (c->state != MR_CONN_OPEN)
         return;
     c->state = MR_CONN_CLOSING;
+    mr_conn_free_incoming(c); /* up to limits.body_bytes that nobody will see */
     answer_plainly(c, new_exchange(c, false, false), status, 0, true);
 }
 
@@ -265,6 +280,7 @@ typedef struct mr_exchange { /* a complete request; everything is borrowed */
     const mr_h1_field *fields;
     const uint8_t *body;
     size_t body_len;
+    bool is_bodiless; /* it had content, which was not kept */
 } mr_exchange;
 
 static void match(const mr_conn *c, const uint8_t *bytes, const mr_h1_head *head, mr_match *m)
@@ -337,6 +353,11 @@ static mr_rc act(mr_conn *c, const mr_exchange *x)
     }
     match(c, x->bytes, x->head, &m);
     uint32_t handler = js_handler(e, &m, &flags);
+    if (handler != MR_NO_HANDLER && x->is_bodiless) {
+        /* The routes were swapped while content came that the old ones had no use for. */
+        answer_plainly(c, start_exchange(c, x->head), 503, 0, false);
+        return MR_OK;
+    }
     if (handler != MR_NO_HANDLER) {
         mr_rc rc = hand_up(c, x, &m, handler, flags);
         if (rc == MR_AGAIN)
@@ -480,7 +501,8 @@ static mr_rc act_on_incoming(mr_conn *c)
                      .head = &in->head,
                      .fields = in->fields,
                      .body = in->is_discarded ? NULL : in->body.data,
-                     .body_len = in->is_discarded ? 0 : in->body.len};
+                     .body_len = in->is_discarded ? 0 : in->body.len,
+                     .is_bodiless = in->is_discarded};
     if (in->is_discarded)
         in->body.len = 0;
     mr_rc rc = act(c, &x);
@@ -611,15 +633,26 @@ static void settle_wait(mr_conn *c)
         mr_engine_list(c);
 }
 
-/* Common end of receive and resume: `was_partial` says that a head had begun before. */
-static void after_parse(mr_conn *c, bool was_partial)
+/* Names what the peer is in the middle of sending: the head or the content of which request. 0:
+ * nothing. Each gets a deadline of its own when it begins, and no other by coming in pieces. */
+static uint64_t reception(const mr_conn *c)
 {
+    if (c->incoming == NULL && c->input == NULL)
+        return 0;
+    return (uint64_t)c->request_count << 2 | (c->incoming != NULL ? 2u : 1u);
+}
+
+/* Common end of receive and resume; `before` is what was being received at their start. */
+static void after_parse(mr_conn *c, uint64_t before)
+{
+    uint64_t now;
     if (c->state == MR_CONN_CLOSING || c->state == MR_CONN_LINGERING)
         mr_conn_free_input(c);
     if (c->state == MR_CONN_DEAD)
         return;
     settle_wait(c);
-    if (c->state == MR_CONN_OPEN && (c->input != NULL || c->incoming != NULL) && !was_partial)
+    now = reception(c);
+    if (c->state == MR_CONN_OPEN && now != 0 && now != before)
         mr_conn_touch(c);
     if ((c->flags & MR_CONN_SAW_EOF) && !(c->flags & MR_CONN_IS_WAITING))
         mr_h1_end_of_input(c);
@@ -640,7 +673,7 @@ static void parse_kept(mr_conn *c)
 
 void mr_h1_receive(mr_conn *c, const uint8_t *bytes, size_t len)
 {
-    bool was_partial = c->input != NULL || c->incoming != NULL;
+    uint64_t before = reception(c);
     if (c->input != NULL) {
         if (mr_conn_keep_input(c, bytes, len) != MR_OK) {
             mr_conn_kill(c);
@@ -662,7 +695,7 @@ void mr_h1_receive(mr_conn *c, const uint8_t *bytes, size_t len)
             c->input_seen = seen;
         }
     }
-    after_parse(c, was_partial && (c->input != NULL || c->incoming != NULL));
+    after_parse(c, before);
 }
 
 void mr_h1_resume(mr_conn *c)
@@ -676,7 +709,7 @@ void mr_h1_resume(mr_conn *c)
         parse_kept(c);
     else
         (void)parse(c, NULL, 0, &seen);
-    after_parse(c, false);
+    after_parse(c, 0);
 }
 
 void mr_h1_end_of_input(mr_conn *c)

@@ -5,7 +5,7 @@
 const { spawn } = require('node:child_process')
 const assert = require('node:assert')
 
-const PATIENCE = 90000 // ends a child that hangs; nothing is measured by it
+const PATIENCE = 60000 // ends a child that hangs; nothing is measured by it
 const END = 'reached the end'
 
 function codeOf (fn, args) {

@@ -7,21 +7,29 @@ const { loadNative } = require('../../lib/load')
 const { Dispatcher } = require('../../lib/dispatch')
 
 const { binding } = loadNative()
+// Without these, a time-out that fires would bring the turn that something else forgot to ask for.
+const NO_TIMEOUTS = { header: 0, body: 0, keepAlive: 0, send: 0 }
 const LOOKS = 2000 // at 5 ms; only ends a wait that is in vain
 
-// serve(), with the dispatcher that it makes: { server, dispatcher, stats() }.
+// serve(), with the dispatcher that it makes: { server, dispatcher, stats(), counts }. counts are those
+// of the requests that came up, call by call.
 async function open (options) {
-  const { open: original } = Dispatcher.prototype
+  const { open: original, onBatch } = Dispatcher.prototype
+  const counts = []
   let dispatcher
   Dispatcher.prototype.open = function (handle) {
     dispatcher = this
     return original.call(this, handle)
   }
+  Dispatcher.prototype.onBatch = function (count, ...rest) {
+    counts.push(count)
+    return onBatch.call(this, count, ...rest)
+  }
   try {
-    const server = await serve({ port: 0, host: '127.0.0.1', ...options })
-    return { server, dispatcher, stats: () => binding.stats(dispatcher.handle) }
+    const server = await serve({ port: 0, host: '127.0.0.1', ...options, timeouts: { ...NO_TIMEOUTS, ...options.timeouts } })
+    return { server, dispatcher, stats: () => binding.stats(dispatcher.handle), counts }
   } finally {
-    Dispatcher.prototype.open = original
+    Object.assign(Dispatcher.prototype, { open: original, onBatch })
   }
 }
 

@@ -1,0 +1,554 @@
+/* engine_rig.h -- an engine on a bench: a transport in memory, a clock that the test moves,
+ * handlers that note what they are given. Used by the tests of the engine layer and by the fuzzer.
+ * Owns:    one static rig, the engine in it, and both ends of every connection.
+ * Thread:  one.
+ * A test links everything but base/clock.c, whose update is replaced here. */
+#ifndef MR_TEST_ENGINE_RIG_H
+#define MR_TEST_ENGINE_RIG_H
+
+#include "engine/core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(claim)                                                                               \
+    do {                                                                                           \
+        if (!(claim)) {                                                                            \
+            fprintf(stderr, "%s:%d: %s (in %s)\n", __FILE__, __LINE__, #claim, rig.at_case);       \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+#define RIG_DATE "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+#define RIG_TYPE "Content-Type: text/plain; charset=utf-8\r\n"
+#define RIG_CLOSE "Connection: close\r\n"
+#define RIG_LINES 1024
+#define RIG_REQUESTS 4096
+#define RIG_FD_BASE (1 << 24) /* no descriptor of this process: close() on it does nothing */
+#define RIG_UNUSED __attribute__((unused))
+
+typedef struct rig_bytes { /* growable, of the test's own memory */
+    uint8_t *data;
+    size_t len, cap;
+} rig_bytes;
+
+/* One connection as the network and its client see it. */
+typedef struct rig_line {
+    mr_link *link;   /* NULL once the engine has closed it */
+    rig_bytes sent;  /* by the client; [off, len) is not delivered yet */
+    size_t sent_off; /* of these, how many the engine was given */
+    rig_bytes got;   /* by the client */
+    size_t got_off;  /* of these, how many the test has looked at */
+    size_t room;     /* octets that the kernel takes now; SIZE_MAX: any */
+    bool is_ended;   /* the client has finished sending */
+    bool is_eof_told;
+    bool is_broken;    /* sending fails: the peer is gone */
+    bool is_fin_ahead; /* FIN follows the queue */
+    bool has_fin;      /* the client saw our FIN */
+    bool wants_data;
+    uint32_t send_calls;
+} rig_line;
+
+/* What a handler was given, copied. */
+typedef struct rig_request {
+    uint64_t connection;
+    uint32_t seq, handler;
+    uint8_t method;
+    char path[64];
+    uint8_t *body; /* NULL without content */
+    size_t body_len;
+    bool is_answered; /* the test's own note */
+} rig_request;
+
+struct mr_transport {
+    mr_mem *mem;
+    const mr_link_events *events;
+    void *owner;
+};
+
+typedef struct rig_state {
+    const char *at_case;
+    mr_engine *engine;
+    mr_transport *transport;
+    uint64_t now_ms;
+    rig_line lines[RIG_LINES];
+    uint32_t line_count;
+    size_t piece; /* most octets in one on_data */
+    bool fails_attach, fails_create, is_accept_paused, is_unlistened;
+    uint32_t queued_accepts; /* connections that unlisten() finds in the queue */
+    rig_request requests[RIG_REQUESTS];
+    uint32_t request_count;
+    uint32_t request_room; /* requests that on_request still takes */
+    mr_rc request_rc;      /* what it says to those it has room for */
+    struct {
+        uint64_t connection;
+        uint32_t seq;
+        bool is_answered;
+    } done[RIG_REQUESTS];
+    uint32_t done_count;
+} rig_state;
+
+static rig_state rig = {.at_case = "start"};
+
+void mr_clock_update(mr_clock *clock) {
+    clock->now_ms = rig.now_ms;
+    memcpy(clock->date_field, RIG_DATE, MR_DATE_FIELD_BYTES);
+}
+
+static void rig_append(rig_bytes *to, const void *bytes, size_t len) {
+    if (to->cap - to->len < len) {
+        size_t cap = (to->cap + len) * 2;
+        uint8_t *data = realloc(to->data, cap);
+        CHECK(data != NULL);
+        to->data = data;
+        to->cap = cap;
+    }
+    if (len != 0)
+        memcpy(to->data + to->len, bytes, len);
+    to->len += len;
+}
+
+/* ---- the transport ---- */
+
+static rig_line *line_of(const mr_link *link) { return &rig.lines[link->fd - RIG_FD_BASE]; }
+
+static mr_rc sim_create(mr_mem *mem, const mr_link_events *events, void *owner,
+                        mr_transport **out) {
+    mr_transport *t = rig.fails_create ? NULL : mr_mem_alloc(mem, sizeof *t);
+    if (t == NULL)
+        return MR_NOMEM;
+    *t = (mr_transport){.mem = mem, .events = events, .owner = owner};
+    rig.transport = *out = t;
+    return MR_OK;
+}
+
+static void sim_destroy(mr_transport *t) {
+    if (t != NULL)
+        mr_mem_free(t->mem, t, sizeof *t);
+}
+
+static int sim_backend_fd(const mr_transport *t) {
+    (void)t;
+    return -1;
+}
+
+static void sim_free_unsent(mr_link *link) {
+    if (link->unsent != NULL)
+        mr_mem_free(rig.transport->mem, link->unsent, sizeof(mr_unsent) + link->unsent->cap);
+    link->unsent = NULL;
+}
+
+static size_t sim_take(rig_line *l, const uint8_t *bytes, size_t len) {
+    size_t part = len < l->room ? len : l->room;
+    rig_append(&l->got, bytes, part);
+    if (l->room != SIZE_MAX)
+        l->room -= part;
+    return part;
+}
+
+/* The queue moves on as far as there is room. */
+static void sim_drain(rig_line *l) {
+    mr_link *link = l->link;
+    mr_unsent *q = link->unsent;
+    if (q == NULL)
+        return;
+    size_t part = sim_take(l, q->bytes + q->off, q->len - q->off);
+    q->off += part;
+    q->sent_mark += part;
+    if (q->off < q->len)
+        return;
+    sim_free_unsent(link);
+    l->has_fin = l->has_fin || l->is_fin_ahead;
+    rig.transport->events->on_drained(rig.transport->owner, link);
+}
+
+/* Gives the engine what is pending, for as long as it wants it. */
+static void sim_deliver(rig_line *l) {
+    mr_transport *t = rig.transport;
+    while (l->link != NULL && l->wants_data && l->sent_off < l->sent.len) {
+        size_t part = l->sent.len - l->sent_off;
+        if (part > rig.piece)
+            part = rig.piece;
+        /* An exact copy, freed at once: what is borrowed too long shows. */
+        uint8_t *copy = malloc(part);
+        CHECK(copy != NULL);
+        memcpy(copy, l->sent.data + l->sent_off, part);
+        l->sent_off += part;
+        t->events->on_data(t->owner, l->link, copy, part);
+        free(copy);
+    }
+    if (l->link != NULL && l->wants_data && l->is_ended && !l->is_eof_told) {
+        l->is_eof_told = true;
+        t->events->on_eof(t->owner, l->link);
+    }
+}
+
+static mr_rc sim_poll(mr_transport *t, int timeout_ms) {
+    (void)t, (void)timeout_ms;
+    for (uint32_t i = 0; i < rig.line_count; i++) {
+        rig_line *l = &rig.lines[i];
+        if (l->link != NULL)
+            sim_drain(l);
+        if (l->link != NULL)
+            sim_deliver(l);
+    }
+    return MR_OK;
+}
+
+static mr_rc sim_listen(mr_transport *t, int fd) {
+    (void)t, (void)fd;
+    return MR_INVALID;
+}
+
+static void sim_pause_accept(mr_transport *t, bool is_paused) {
+    (void)t;
+    rig.is_accept_paused = is_paused;
+}
+
+static mr_rc sim_attach(mr_transport *t, mr_link *link, int fd) {
+    rig_line *l = &rig.lines[fd - RIG_FD_BASE];
+    if (rig.fails_attach)
+        return MR_NOMEM;
+    *link = (mr_link){.transport = t, .fd = fd};
+    l->link = link;
+    l->wants_data = true;
+    return MR_OK;
+}
+
+static void sim_want_data(mr_link *link, bool is_wanted) {
+    if (link->fd >= 0)
+        line_of(link)->wants_data = is_wanted;
+}
+
+static mr_rc sim_queue(mr_link *link, const uint8_t *bytes, size_t len) {
+    size_t pending = mr_link_unsent_bytes(link);
+    mr_unsent *fresh = mr_mem_alloc(rig.transport->mem, sizeof *fresh + pending + len);
+    if (fresh == NULL)
+        return MR_NOMEM;
+    *fresh = (mr_unsent){.len = pending + len,
+                         .cap = pending + len,
+                         .sent_mark = link->unsent != NULL ? link->unsent->sent_mark : 0};
+    if (pending != 0)
+        memcpy(fresh->bytes, link->unsent->bytes + link->unsent->off, pending);
+    memcpy(fresh->bytes + pending, bytes, len);
+    sim_free_unsent(link);
+    link->unsent = fresh;
+    return MR_OK;
+}
+
+static mr_rc sim_send(mr_link *link, const struct iovec *pieces, int count, unsigned flags) {
+    if (link->fd < 0)
+        return MR_CLOSED;
+    rig_line *l = line_of(link);
+    l->send_calls++;
+    if (l->is_broken)
+        return MR_CLOSED;
+    CHECK(!l->has_fin && !l->is_fin_ahead); /* nothing may follow a FIN */
+    CHECK(count >= 0 && count <= 1024);     /* IOV_MAX */
+    for (int i = 0; i < count; i++) {
+        const uint8_t *bytes = pieces[i].iov_base;
+        size_t len = pieces[i].iov_len;
+        size_t part = link->unsent == NULL ? sim_take(l, bytes, len) : 0;
+        if (part < len && sim_queue(link, bytes + part, len - part) != MR_OK)
+            return MR_NOMEM;
+    }
+    if (flags & MR_SEND_FIN)
+        *(link->unsent != NULL ? &l->is_fin_ahead : &l->has_fin) = true;
+    return link->unsent != NULL ? MR_AGAIN : MR_OK;
+}
+
+static void sim_close(mr_link *link) {
+    if (link->fd < 0)
+        return;
+    sim_free_unsent(link);
+    line_of(link)->link = NULL;
+    link->fd = -1;
+}
+
+static uint32_t rig_connect(void);
+
+static void sim_unlisten(mr_transport *t) {
+    (void)t;
+    rig.is_unlistened = true;
+    for (; rig.queued_accepts > 0; rig.queued_accepts--)
+        (void)rig_connect();
+}
+
+static const mr_transport_ops sim_transport = {.name = "memory",
+                                               .create = sim_create,
+                                               .destroy = sim_destroy,
+                                               .backend_fd = sim_backend_fd,
+                                               .poll = sim_poll,
+                                               .listen = sim_listen,
+                                               .pause_accept = sim_pause_accept,
+                                               .unlisten = sim_unlisten,
+                                               .attach = sim_attach,
+                                               .want_data = sim_want_data,
+                                               .send = sim_send,
+                                               .close = sim_close};
+
+/* ---- handlers ---- */
+
+static mr_rc note_request(void *owner, const mr_request *q) {
+    CHECK(owner == &rig);
+    if (rig.request_room == 0)
+        return MR_AGAIN;
+    rig.request_room--;
+    if (rig.request_rc != MR_OK)
+        return rig.request_rc;
+    CHECK(rig.request_count < RIG_REQUESTS);
+    rig_request *r = &rig.requests[rig.request_count++];
+    size_t path_len = q->head->path_len < sizeof r->path ? q->head->path_len : sizeof r->path - 1;
+    *r = (rig_request){.connection = q->connection,
+                       .seq = q->seq,
+                       .handler = q->handler,
+                       .method = q->head->method,
+                       .body_len = q->body_len};
+    memcpy(r->path, q->bytes + q->head->path_off, path_len);
+    if (q->body != NULL) {
+        r->body = malloc(q->body_len != 0 ? q->body_len : 1);
+        CHECK(r->body != NULL);
+        memcpy(r->body, q->body, q->body_len);
+    }
+    return MR_OK;
+}
+
+static void note_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered) {
+    CHECK(owner == &rig);
+    CHECK(rig.done_count < RIG_REQUESTS);
+    rig.done[rig.done_count].connection = connection;
+    rig.done[rig.done_count].seq = seq;
+    rig.done[rig.done_count++].is_answered = is_answered;
+}
+
+static const mr_handlers rig_handlers = {.on_request = note_request, .on_done = note_done};
+
+/* ---- set-up ---- */
+
+static void rig_reset(void) {
+    for (uint32_t i = 0; i < rig.line_count; i++) {
+        free(rig.lines[i].sent.data);
+        free(rig.lines[i].got.data);
+        rig.lines[i] = (rig_line){0};
+    }
+    for (uint32_t i = 0; i < rig.request_count; i++)
+        free(rig.requests[i].body);
+    rig.line_count = rig.request_count = rig.done_count = rig.queued_accepts = 0;
+    rig.engine = NULL;
+    rig.transport = NULL;
+    rig.now_ms = 1000000;
+    rig.piece = SIZE_MAX;
+    rig.request_room = UINT32_MAX;
+    rig.request_rc = MR_OK;
+    rig.fails_attach = rig.fails_create = rig.is_accept_paused = rig.is_unlistened = false;
+}
+
+static mr_engine_options rig_options(void) {
+    return (mr_engine_options){
+        .limits = {.head = {.header_bytes = 2048, .header_count = 20, .target_bytes = 1024},
+                   .body_bytes = 1000,
+                   .held_bytes = 1024 * 1024},
+        .timeouts = {.header_ms = 10000,
+                     .body_ms = 300000,
+                     .keep_alive_ms = 75000,
+                     .send_ms = 200000,
+                     .linger_ms = 2000},
+        .transport = &sim_transport,
+        .handlers = &rig_handlers,
+        .owner = &rig};
+}
+
+/* Starts an engine; `options` NULL: the usual ones. Everything goes to handler 7. */
+RIG_UNUSED static void rig_open(const char *at_case, const mr_engine_options *options) {
+    mr_engine_options usual = rig_options();
+    rig_reset();
+    rig.at_case = at_case;
+    CHECK(mr_engine_create(options != NULL ? options : &usual, &rig.engine) == MR_OK);
+    mr_engine_set_routes(rig.engine, NULL, 7, 0);
+}
+
+static void rig_close(void) {
+    mr_engine_destroy(rig.engine);
+    for (uint32_t i = 0; i < rig.line_count; i++)
+        CHECK(rig.lines[i].link == NULL);
+    rig_reset();
+}
+
+/* ---- invariants ---- */
+
+static void check_held(const mr_conn *c) {
+    size_t bytes = 0;
+    uint64_t answered = 0, live = 0;
+    uint32_t after = c->out_seq, in_flight = mr_conn_in_flight(c);
+    for (const mr_held *h = c->held; h != NULL; h = h->next) {
+        bytes += h->cap;
+        CHECK(h->len <= h->cap);
+        CHECK(h == c->held || (int32_t)(h->seq - after) > 0);
+        after = h->seq;
+        answered |= mr_conn_bit(h->seq);
+        CHECK(in_flight == 0 || h->seq - c->out_seq < in_flight);
+    }
+    CHECK(bytes == c->held_bytes);
+    for (uint32_t seq = c->out_seq; seq != c->in_seq; seq++)
+        live |= mr_conn_bit(seq);
+    CHECK((c->is_answered & live) == (answered & live));
+    CHECK(in_flight == 0 || !(c->is_answered & mr_conn_bit(c->out_seq)));
+    CHECK((c->is_watched & ~live) == 0);
+}
+
+/* Nobody may wait for a wake-up that does not come. */
+static void check_wakeups(const mr_conn *c) {
+    const rig_line *l = line_of(&c->link);
+    bool is_waiting = (c->flags & MR_CONN_IS_WAITING) != 0;
+    CHECK(!(c->flags & MR_CONN_IS_READY) || (c->incoming != NULL && is_waiting));
+    if (c->state == MR_CONN_OPEN && is_waiting)
+        CHECK((c->flags & MR_CONN_IS_LISTED) || mr_conn_in_flight(c) == MR_PIPELINE_MAX ||
+              c->link.unsent != NULL);
+    if (c->state == MR_CONN_OPEN && !is_waiting)
+        CHECK(l->wants_data);
+    if (c->state == MR_CONN_LINGERING)
+        CHECK(l->wants_data && (l->has_fin || l->is_fin_ahead));
+    if (c->state == MR_CONN_CLOSING)
+        CHECK(mr_conn_in_flight(c) > 0);
+    CHECK(c->deadline_ms == UINT64_MAX ||
+          (mr_timer_is_set(&c->timer) && c->timer.expiry_ms <= c->deadline_ms));
+    /* It is the peer's turn: then a time-out must be running. */
+    if (c->state == MR_CONN_LINGERING ||
+        (c->state == MR_CONN_OPEN && mr_conn_in_flight(c) == 0 && !is_waiting))
+        CHECK(c->deadline_ms != UINT64_MAX);
+}
+
+/* What must hold between turns. */
+static void rig_check(void) {
+    mr_engine *e = rig.engine;
+    uint32_t cursor = 0, live = 0;
+    uint64_t id;
+    const mr_conn *c;
+    CHECK(e->out.used == 0 && e->out.piece_count == 0 && e->out.dirty_first == NULL);
+    while ((c = mr_slab_next(e->conns, &cursor, &id)) != NULL) {
+        CHECK(c->id == id);
+        CHECK((c->state == MR_CONN_DEAD) == (c->link.fd < 0));
+        if (c->state == MR_CONN_DEAD) {
+            CHECK(c->flags & MR_CONN_IS_LISTED); /* else it would have been released */
+            continue;
+        }
+        live += c->state != MR_CONN_LINGERING;
+        CHECK(mr_conn_in_flight(c) <= MR_PIPELINE_MAX);
+        CHECK(c->first_piece == 0 && !(c->flags & MR_CONN_IS_DIRTY));
+        CHECK(c->input == NULL || c->input->len > 0);
+        CHECK(c->incoming == NULL || c->incoming->body.len <= e->limits.body_bytes);
+        check_held(c);
+        check_wakeups(c);
+    }
+    CHECK(live == mr_engine_connections(e));
+}
+
+/* ---- acting ---- */
+
+static uint32_t rig_connect(void) {
+    struct sockaddr_storage peer = {.ss_family = AF_UNIX};
+    CHECK(rig.line_count < RIG_LINES);
+    uint32_t i = rig.line_count++;
+    rig.lines[i] = (rig_line){.room = SIZE_MAX};
+    rig.transport->events->on_accept(rig.transport->owner, RIG_FD_BASE + (int)i,
+                                     (struct sockaddr *)&peer, 2);
+    return i;
+}
+
+static void rig_send_bytes(uint32_t i, const void *bytes, size_t len) {
+    rig_append(&rig.lines[i].sent, bytes, len);
+}
+
+static void rig_send(uint32_t i, const char *text) { rig_send_bytes(i, text, strlen(text)); }
+
+RIG_UNUSED static void rig_end_input(uint32_t i) { rig.lines[i].is_ended = true; }
+
+static void rig_poll(void) { CHECK(mr_engine_poll(rig.engine, 0) == MR_OK); }
+
+static void rig_settle(void) {
+    for (int round = 0; round < 16 && mr_engine_resume(rig.engine); round++)
+        ;
+    mr_engine_end(rig.engine);
+    rig_check();
+}
+
+static void rig_turn(void) {
+    rig_poll();
+    rig_settle();
+}
+
+RIG_UNUSED static void rig_pass(uint64_t ms) {
+    rig.now_ms += ms;
+    rig_turn();
+}
+
+/* Answers the request that came as number `index`; says what the engine said. */
+RIG_UNUSED static mr_rc rig_answer_with(uint32_t index, const uint8_t *body, size_t len,
+                                        uint16_t flags) {
+    static const char head[] = "HTTP/1.1 200 OK\r\n";
+    CHECK(index < rig.request_count);
+    mr_response r = {.head = (const uint8_t *)head,
+                     .head_len = sizeof head - 1,
+                     .body = body,
+                     .body_len = len,
+                     .status = 200,
+                     .flags = flags};
+    return mr_engine_respond(rig.engine, rig.requests[index].connection, rig.requests[index].seq,
+                             &r);
+}
+
+RIG_UNUSED static mr_rc rig_answer(uint32_t index, const char *body) {
+    return rig_answer_with(index, (const uint8_t *)body, strlen(body), 0);
+}
+
+/* Whether the client got exactly these octets since the last look; all of them are looked at. */
+static bool rig_got_bytes(uint32_t i, const void *bytes, size_t len) {
+    rig_line *l = &rig.lines[i];
+    bool is_same = l->got.len - l->got_off == len &&
+                   (len == 0 || memcmp(l->got.data + l->got_off, bytes, len) == 0);
+    if (!is_same)
+        fprintf(stderr, "line %u got %zu octets, want %zu:\n%.*s\n---- want\n%.*s\n----\n", i,
+                l->got.len - l->got_off, len,
+                (int)(l->got.len - l->got_off > 4000 ? 4000 : l->got.len - l->got_off),
+                l->got.data != NULL ? (char *)l->got.data + l->got_off : "",
+                (int)(len > 4000 ? 4000 : len), (const char *)bytes);
+    l->got_off = l->got.len;
+    return is_same;
+}
+
+RIG_UNUSED static bool rig_got(uint32_t i, const char *text) {
+    return rig_got_bytes(i, text, strlen(text));
+}
+
+/* The text of a 200 with this body. `close` adds the field. */
+RIG_UNUSED static const char *rig_ok(const char *body, bool close) {
+    static char texts[4][4096];
+    static unsigned at;
+    char *text = texts[at++ % 4];
+    (void)snprintf(text, sizeof texts[0], "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n%s%s\r\n%s",
+                   strlen(body), RIG_DATE, close ? RIG_CLOSE : "", body);
+    return text;
+}
+
+/* The text of an error made in C. */
+RIG_UNUSED static const char *rig_plain(const char *status, bool close) {
+    static char texts[4][512];
+    static unsigned at;
+    char *text = texts[at++ % 4];
+    (void)snprintf(text, sizeof texts[0], "HTTP/1.1 %s\r\n%sContent-Length: %zu\r\n%s%s\r\n%s",
+                   status, RIG_TYPE, strlen(status) - 4, RIG_DATE, close ? RIG_CLOSE : "",
+                   status + 4);
+    return text;
+}
+
+#define RIG_GET "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+
+/* State of the connection at the other end of a line; DEAD when there is none. */
+RIG_UNUSED static mr_conn_state rig_conn_state(uint32_t i) {
+    const mr_conn *c = (const mr_conn *)rig.lines[i].link;
+    return c != NULL ? (mr_conn_state)c->state : MR_CONN_DEAD;
+}
+
+#endif

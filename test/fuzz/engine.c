@@ -1,0 +1,142 @@
+/* engine.c -- octets to one connection of an engine, whole and in pieces.
+ * Input:  octet 0: bit 0: no handler, all is answered 404; bit 1: the ring is full now and then;
+ *                  bit 2: the client ends its side at the end
+ *         octet 1: size of the pieces, plus one; octets 2 and 3: seed of the order of answers and
+ * of the room in the kernel; then what the client sends. Must agree: the requests handed up and the
+ * octets that come back, but for 100 (Continue), which only those get who seem to wait; who expects
+ * one and gets a 404 is closed without being read, or not when the content is there already, so
+ * these are not compared. Between turns the invariants of engine_rig.h hold. */
+/* link: engine/engine.c engine/h1.c engine/conn.c engine/out.c engine/route.c engine/reply.c */
+/* link: net/sock.c proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c */
+/* link: proto/h1_scan.c proto/h1_scan_avx2.c proto/h1_scan_sse2.c proto/h1_scan_neon.c */
+/* link: proto/h1_scan_scalar.c base/mem.c base/buf.c base/text.c base/slab.c base/wheel.c */
+#include "../c/engine_rig.h"
+
+#include "base/text.h"
+
+static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+typedef struct script {
+    uint8_t how;
+    size_t piece;
+    uint32_t seed;
+    const uint8_t *bytes;
+    size_t len;
+} script;
+
+static uint32_t next(uint32_t *seed, uint32_t below) {
+    *seed = *seed * 1103515245u + 12345u;
+    return (*seed >> 16) % below;
+}
+
+/* Answers open requests; with a seed: some of them, in its order. */
+static void answer_some(uint32_t *seed) {
+    for (uint32_t n = 0; n < rig.request_count; n++) {
+        uint32_t i = seed != NULL ? next(seed, rig.request_count) : n;
+        if (rig.requests[i].is_answered || (seed != NULL && next(seed, 3) == 0))
+            continue;
+        rig.requests[i].is_answered = true;
+        (void)rig_answer(i, "x");
+    }
+}
+
+static void set_room(const script *s, uint32_t *seed) {
+    rig.request_room = (s->how & 2) && next(seed, 3) == 0 ? next(seed, 3) : UINT32_MAX;
+    rig.lines[0].room = next(seed, 2) ? SIZE_MAX : next(seed, 300);
+}
+
+/* Everything is answered and sent; then the client may end. */
+static void finish(const script *s) {
+    rig.request_room = UINT32_MAX;
+    rig.lines[0].room = SIZE_MAX;
+    rig.piece = SIZE_MAX;
+    for (int end = 0; end < 2; end++) {
+        for (uint32_t before = UINT32_MAX; before != rig.request_count;) {
+            before = rig.request_count;
+            answer_some(NULL);
+            rig_turn();
+            rig_turn();
+        }
+        CHECK(rig.lines[0].link == NULL || mr_conn_in_flight((mr_conn *)rig.lines[0].link) == 0);
+        if (s->how & 4)
+            rig_end_input(0);
+    }
+    CHECK(!(s->how & 4) || rig.lines[0].link == NULL);
+    rig_pass(400000);
+    rig_pass(400000);
+    CHECK(mr_slab_count(rig.engine->conns) == 0); /* no time-out is missing */
+}
+
+static void run(const script *s, bool is_whole) {
+    uint32_t seed = s->seed;
+    rig_open(is_whole ? "whole" : "in pieces", NULL);
+    if (s->how & 1)
+        mr_engine_set_routes(rig.engine, NULL, MR_NO_HANDLER, 0);
+    (void)rig_connect();
+    for (size_t at = 0; at < s->len;) {
+        size_t part = is_whole || s->len - at < s->piece ? s->len - at : s->piece;
+        rig_send_bytes(0, s->bytes + at, part);
+        at += part;
+        if (is_whole) {
+            rig_turn();
+        } else {
+            set_room(s, &seed);
+            rig_poll();
+            answer_some(&seed);
+            if (next(&seed, 3) > 0)
+                rig_settle();
+        }
+    }
+    finish(s);
+}
+
+/* What came of a run: the requests and the octets, as one text. */
+static rig_bytes take_result(void) {
+    rig_bytes all = {0};
+    const rig_line *l = &rig.lines[0];
+    for (uint32_t i = 0; i < rig.request_count; i++) {
+        const rig_request *q = &rig.requests[i];
+        rig_append(&all, &q->method, 1);
+        rig_append(&all, q->path, sizeof q->path);
+        rig_append(&all, &q->body_len, sizeof q->body_len);
+        rig_append(&all, q->body, q->body_len);
+    }
+    for (size_t at = 0; at < l->got.len; at++) {
+        size_t len = sizeof interim - 1;
+        if (l->got.len - at >= len && memcmp(l->got.data + at, interim, len) == 0)
+            at += len - 1;
+        else
+            rig_append(&all, l->got.data + at, 1);
+    }
+    return all;
+}
+
+/* An Expect that no handler will honour: what happens depends on when the content comes. */
+static bool is_timing(const script *s) {
+    static const char word[] = "100-continue";
+    for (size_t at = 0; (s->how & 1) && at + sizeof word - 1 <= s->len; at++)
+        if (mr_equals_lower(s->bytes + at, word, sizeof word - 1))
+            return true;
+    return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 4 || size > 20000)
+        return 0;
+    script s = {.how = data[0],
+                .piece = (size_t)data[1] + 1,
+                .seed = (uint32_t)data[2] << 8 | data[3],
+                .bytes = data + 4,
+                .len = size - 4};
+    run(&s, true);
+    rig_bytes whole = take_result();
+    rig_close();
+    run(&s, false);
+    rig_bytes pieces = take_result();
+    rig_close();
+    CHECK(whole.len == pieces.len || is_timing(&s));
+    CHECK(whole.len == 0 || is_timing(&s) || memcmp(whole.data, pieces.data, whole.len) == 0);
+    free(whole.data);
+    free(pieces.data);
+    return 0;
+}
