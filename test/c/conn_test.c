@@ -118,6 +118,17 @@ static void waiting_for_room(void) {
     rig.request_room = 2;
     rig_turn();
     CHECK(rig.request_count == 2 && rig_got(a, "") && rig_got(b, ""));
+    /* Its time is up in the turn in which it came whole, before it was offered again. */
+    uint32_t c = rig_connect();
+    rig_send(c, "GET /c HTTP/1.1\r\n");
+    rig_turn();
+    rig_send(c, "Host: h\r\n\r\n");
+    rig.now_ms += 10000;
+    rig_poll();
+    mr_engine_end(rig.engine);
+    rig.request_room = 1;
+    rig_turn();
+    CHECK(rig.request_count == 3 && rig_got(c, ""));
     rig_close();
 }
 

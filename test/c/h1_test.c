@@ -419,6 +419,16 @@ static void expect_continue(void) {
     rig_send(a, "f");
     rig_turn();
     CHECK(rig.request_count == 4);
+    /* One earlier answer of two does not make it its turn. */
+    rig_send(a, RIG_GET EXPECT_HEAD);
+    rig_turn();
+    CHECK(rig_answer(3, "fourth") == MR_OK);
+    rig_turn();
+    CHECK(rig_got(a, rig_ok("fourth", false)));
+    CHECK(rig_answer(4, "fifth") == MR_OK);
+    rig_turn();
+    snprintf(text, sizeof text, "%s" CONTINUE, rig_ok("fifth", false));
+    CHECK(rig_got(a, text));
     rig_close();
 }
 

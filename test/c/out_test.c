@@ -142,20 +142,45 @@ static void pieces_overflow(void) {
         rig.request_count = 0;
     }
     /* With the pieces as full as they get, a borrowed one still fits. */
-    rig_send(a, RIG_GET RIG_GET);
-    rig_poll();
-    rig.engine->out.piece_count = 0;
-    mr_out_flush(rig.engine);
-    while (rig.engine->out.piece_count < MR_OUT_PIECES - 2)
-        rig.engine->out.piece_count++;
-    CHECK(rig_answer_with(0, big, MR_OUT_COPY_MAX + 1, 0) == MR_OK);
-    append_ok(&want, big, MR_OUT_COPY_MAX + 1);
-    CHECK(rig_answer(1, "x") == MR_OK);
-    append_ok(&want, (const uint8_t *)"x", 1);
+    for (uint32_t spare = 1; spare <= 2; spare++) {
+        rig_send(a, RIG_GET RIG_GET);
+        rig_poll();
+        mr_out_flush(rig.engine);
+        rig.engine->out.piece_count = MR_OUT_PIECES - spare;
+        uint32_t at = rig.request_count - 2;
+        CHECK(rig_answer_with(at, big, MR_OUT_COPY_MAX + 1, 0) == MR_OK);
+        append_ok(&want, big, MR_OUT_COPY_MAX + 1);
+        CHECK(rig_answer(at + 1, "x") == MR_OK);
+        append_ok(&want, (const uint8_t *)"x", 1);
+    }
     rig_settle();
     CHECK(rig_got_bytes(a, want.data, want.len));
     free(want.data);
     free(big);
+    rig_close();
+}
+
+/* More pieces for one connection than one send takes: the FIN is behind the last of them. */
+static void many_pieces_then_fin(void) {
+    rig_open("many pieces, then FIN", NULL);
+    uint32_t a = rig_connect(), b = rig_connect();
+    for (uint32_t i = 0; i < MR_PIPELINE_MAX; i++) {
+        rig_send(a, RIG_GET);
+        rig_send(b, RIG_GET);
+    }
+    rig_turn();
+    for (uint32_t i = 0; i < MR_PIPELINE_MAX; i++) { /* in turns, so that no two pieces are one */
+        CHECK(rig_answer(i, "x") == MR_OK);
+        CHECK(rig_answer(MR_PIPELINE_MAX + i, "x") == MR_OK);
+    }
+    rig_send(a, "bad\r\n\r\n");
+    rig_poll(); /* not flushed in between */
+    rig_settle();
+    const char *last = rig_plain("400 Bad Request", true);
+    size_t len = MR_OUT_IOVECS * strlen(rig_ok("x", false)) + strlen(last);
+    CHECK(MR_OUT_IOVECS == MR_PIPELINE_MAX && rig.lines[a].send_calls == 2);
+    CHECK(rig.lines[a].has_fin && rig.lines[a].got.len == len);
+    CHECK(memcmp(rig.lines[a].got.data + len - strlen(last), last, strlen(last)) == 0);
     rig_close();
 }
 
@@ -258,6 +283,7 @@ int main(void) {
     all_short_writes();
     arena_overflows();
     pieces_overflow();
+    many_pieces_then_fin();
     unsent_pauses();
     unsent_limit();
     broken_while_writing();
