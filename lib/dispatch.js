@@ -29,6 +29,12 @@ const METHOD_NAMES = ['', ...METHODS.slice(0, 7), 'CONNECT', ...METHODS.slice(7)
 
 const NOTHING = Buffer.alloc(0)
 
+// How much of the client is left.
+const THERE = 0
+const HALF_GONE = 1 // it closed its side
+const GONE = 2
+const ENDINGS = [GONE, THERE, HALF_GONE] // by what the core says of an exchange
+
 const kDriver = Symbol('driver')
 const kChunk = Symbol('chunk')
 const kBlock = Symbol('block')
@@ -41,7 +47,7 @@ const kGeneration = Symbol('generation')
 const kSeq = Symbol('seq')
 const kBatch = Symbol('batch')
 const kResponse = Symbol('response')
-const kIsGone = Symbol('isGone')
+const kEnding = Symbol('ending')
 const kOwner = Symbol('owner')
 
 // One ArrayBuffer that heads lie in. Request objects hold it; the core replaces it when it is full.
@@ -88,7 +94,7 @@ class NativeRequest extends MillraceRequest {
     this[kBatch] = driver.batch
     this[kContent] = null
     this[kResponse] = null
-    this[kIsGone] = false
+    this[kEnding] = THERE
   }
 
   [kMethod] () {
@@ -166,10 +172,10 @@ class NativeRequest extends MillraceRequest {
 
   // Within the batch that brought it, a request is alive without asking.
   [kAlive] () {
-    if (this[kIsGone]) return false
+    if (this[kEnding] !== THERE) return false
     if (this[kResponse][kSent] || this[kBatch] === this[kDriver].batch) return true
-    this[kIsGone] = !this[kDriver].isWaiting(this)
-    return !this[kIsGone]
+    this[kEnding] = ENDINGS[this[kDriver].isWaiting(this)]
+    return this[kEnding] === THERE
   }
 
   [kOnGone] (callback) {
@@ -189,7 +195,11 @@ class NativeResponse extends MillraceResponse {
   }
 
   [kAlive] () {
-    return this[kOwner][kAlive]()
+    const req = this[kOwner]
+    if (req[kEnding] === GONE) return false
+    if (this[kSent] || req[kBatch] === req[kDriver].batch) return true
+    req[kEnding] = ENDINGS[req[kDriver].isWaiting(req)]
+    return req[kEnding] !== GONE
   }
 
   get finished () {
@@ -374,7 +384,7 @@ class Dispatcher {
   // ---- ends ----
 
   isWaiting (req) {
-    return !this.isClosed && this.binding.isWaiting(this.handle, req[kSlot], req[kGeneration], req[kSeq])
+    return this.isClosed ? 0 : this.binding.isWaiting(this.handle, req[kSlot], req[kGeneration], req[kSeq])
   }
 
   watch (req, callback) {
@@ -384,7 +394,7 @@ class Dispatcher {
       const isOn = !this.isClosed && this.binding.watch(this.handle, req[kSlot], req[kGeneration], req[kSeq])
       row = { req, callbacks: [] }
       if (!isOn) {
-        this.#end(row, req[kResponse][kSent] && !req[kIsGone], callback)
+        this.#end(row, req[kResponse][kSent] && req[kEnding] !== GONE, callback)
         return
       }
       this.watched.set(key, row)
@@ -394,7 +404,7 @@ class Dispatcher {
 
   #end (row, isAnswered, callback) {
     if (!isAnswered) {
-      row.req[kIsGone] = true
+      row.req[kEnding] = GONE
       if (callback !== null) callback()
     }
     row.req[kResponse][kDone](isAnswered)
@@ -405,6 +415,11 @@ class Dispatcher {
       const key = `${words[i]} ${words[i + 1]} ${words[i + 2]}`
       const row = this.watched.get(key)
       if (row === undefined) continue
+      if (words[i + 3] === 2) {
+        row.req[kEnding] = HALF_GONE
+        this.#tellGone(row)
+        continue
+      }
       this.watched.delete(key)
       this.#finishRow(row, words[i + 3] === 1)
     }
@@ -412,8 +427,11 @@ class Dispatcher {
 
   #finishRow (row, isAnswered) {
     this.#end(row, isAnswered, null)
-    if (isAnswered) return
-    for (const callback of row.callbacks) this.isolation.call(guarded, callback)
+    if (!isAnswered) this.#tellGone(row)
+  }
+
+  #tellGone (row) {
+    for (const callback of row.callbacks.splice(0)) this.isolation.call(guarded, callback)
   }
 
   // Everything that is still waited for will never come.

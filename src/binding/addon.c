@@ -12,7 +12,8 @@
 static const napi_type_tag handle_tag = {0x8f1d2c07b6e94a35u, 0x91c3d0527fe8a46bu};
 
 static const mr_handlers ring_handlers = {.on_request = mr_rings_on_request,
-                                          .on_done = mr_rings_on_done};
+                                          .on_done = mr_rings_on_done,
+                                          .on_peer_ended = mr_rings_on_peer_ended};
 
 static napi_value fail(napi_env env, const char *code, const char *message)
 {
@@ -148,7 +149,7 @@ void mr_server_free(mr_server *s)
 static void on_environment_end(napi_async_cleanup_hook_handle hook, void *data)
 {
     mr_env *home = data;
-    bool is_empty = home->servers == NULL; /* else the last of them ends the hook, and home with it */
+    bool is_empty = home->servers == NULL; /* else the last one ends the hook, and home */
     (void)hook;
     home->is_ending = true;
     /* A server that has no open handle frees itself at once: take the next before. */

@@ -295,7 +295,7 @@ static napi_value call_is_waiting(napi_env env, napi_callback_info info)
     uint64_t connection;
     uint32_t seq;
     mr_server *s = exchange_args(env, info, &connection, &seq);
-    return boolean(env, s != NULL && mr_engine_is_waiting(s->engine, connection, seq));
+    return number(env, s ? (int)mr_engine_is_waiting(s->engine, connection, seq) : MR_IS_OVER);
 }
 
 static napi_value call_watch(napi_env env, napi_callback_info info)

@@ -9,7 +9,7 @@
  *   commitRoutes(handle, fallback, flags)
  *   drain(handle)                                     hands the response ring over now
  *   send(handle, record, head, body)                  one answer whose content is not in the ring
- *   isWaiting(handle, slot, generation, seq) -> boolean
+ *   isWaiting(handle, slot, generation, seq) -> 0 it is over, 1 yes, 2 the client closed its side
  *   watch(handle, slot, generation, seq) -> boolean   false: it is over already
  *   shutdown(handle)                                  begins to drain
  *   destroy(handle)                                   closes everything at once

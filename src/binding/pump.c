@@ -1,10 +1,10 @@
 /* pump.c -- drives an engine from the libuv loop of its environment.
  *
- * One turn: poll the engine; call JavaScript once for all requests (promise jobs and nextTick run as
- * that call returns); drain the answers; resume connections that waited for room, and again while
- * that brings requests; send, fire time-outs, free the dead. The prepare handle runs a turn without
- * the poll when answers were given in between, right before the loop would block. Whatever uses the
- * engine outside a turn asks for one (needs_turn): only turns look at timers and lists. */
+ * One turn: poll the engine; call JavaScript once for all requests (promise jobs and nextTick run
+ * as that call returns); drain the answers; resume connections that waited for room, and again
+ * while that brings requests; send, fire time-outs, free the dead. The prepare handle runs a turn
+ * without the poll when answers were given in between, right before the loop would block. Whatever
+ * uses the engine outside a turn asks for one (needs_turn): only turns look at timers and lists. */
 #include "binding/server.h"
 
 #define ROUNDS_PER_TURN 16 /* calls of JavaScript before the loop's other work gets its turn */
@@ -148,14 +148,14 @@ static void on_prepare(uv_prepare_t *handle)
     bool is_polling = s->is_timer_due; /* what has come counts before it is found to be late */
     s->is_timer_due = false;
     run_turn(s, is_polling);
-    /* What ran may have answered for servers whose prepare is behind us: the loop must not block. */
+    /* What ran may have answered for servers whose prepare is behind us: do not block then. */
     for (mr_server *other = home->servers; other != NULL; other = other->next)
         if (!other->is_closing && wants_turn(other))
             rearm_timer(other);
 }
 
-/* The turn is run by the prepare handle, which is next: libuv fires a timer that is set again at once
- * in its own callback for ever, without getting to anything else. */
+/* The turn is run by the prepare handle, which is next: libuv fires a timer that is set again at
+ * once in its own callback for ever, without getting to anything else. */
 static void on_timer(uv_timer_t *handle)
 {
     mr_server *s = handle->data;

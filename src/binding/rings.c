@@ -244,13 +244,23 @@ mr_rc mr_rings_on_request(void *owner, const mr_request *q)
     return MR_OK;
 }
 
-void mr_rings_on_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered)
+static void note(mr_rings *r, uint64_t connection, uint32_t seq, uint32_t what)
 {
-    mr_rings *r = owner;
-    uint32_t words[4] = {(uint32_t)connection, (uint32_t)(connection >> 32), seq, is_answered};
+    uint32_t words[4] = {(uint32_t)connection, (uint32_t)(connection >> 32), seq, what};
     /* Memory short: the watcher is not told; req.aborted still tells the truth when asked. */
     if (mr_buf_append(&r->mem, &r->done, words, sizeof words) != MR_OK)
         r->bad_records++;
+}
+
+void mr_rings_on_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered)
+{
+    mr_rings *r = owner;
+    note(r, connection, seq, is_answered ? 1 : 0);
+}
+
+void mr_rings_on_peer_ended(void *owner, uint64_t connection, uint32_t seq)
+{
+    note(owner, connection, seq, 2);
 }
 
 /* ---- answers down ---- */

@@ -19,7 +19,8 @@
  * output     the octets that responses name
  * control    word 0: response records, word 1: output octets in use; written by JavaScript, set to
  *            zero by C when it has drained them
- * done       ends of watched exchanges: slot, generation, seq, 1 if answered; words
+ * done       ends of watched exchanges: slot, generation, seq, what (0 lost, 1 answered, 2
+ *            the client closed its side); words
  *
  * Owns:    a reference to each ArrayBuffer.
  * Thread:  the environment's.
@@ -77,6 +78,7 @@ void mr_rings_dispose(mr_rings *rings, bool is_env_ending);
 /* mr_handlers.on_request and .on_done, with the rings as owner. */
 mr_rc mr_rings_on_request(void *rings, const mr_request *request);
 void mr_rings_on_done(void *rings, uint64_t connection, uint32_t seq, bool is_answered);
+void mr_rings_on_peer_ended(void *rings, uint64_t connection, uint32_t seq);
 
 /* Hands the answers in the ring to the engine and empties it. */
 void mr_rings_drain(mr_rings *rings);

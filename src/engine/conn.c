@@ -226,11 +226,19 @@ static void on_data(void *owner, mr_link *link, const uint8_t *bytes, size_t len
         c->engine->net->want_data(link, false); /* nobody will look at it: let the peer wait */
 }
 
+static void tell_peer_ended(mr_conn *c)
+{
+    for (uint32_t seq = c->out_seq; c->is_watched != 0 && seq != c->in_seq; seq++)
+        if (c->is_watched & mr_conn_bit(seq))
+            c->engine->handlers->on_peer_ended(c->engine->owner, c->id, seq);
+}
+
 static void on_eof(void *owner, mr_link *link)
 {
     mr_conn *c = (mr_conn *)link;
     (void)owner;
     c->flags |= MR_CONN_SAW_EOF;
+    tell_peer_ended(c);
     if (c->state == MR_CONN_LINGERING) {
         if (link->unsent == NULL)
             mr_conn_kill(c);

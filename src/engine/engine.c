@@ -67,9 +67,14 @@ static void forget_done(void *owner, uint64_t connection, uint32_t seq, bool is_
     (void)owner, (void)connection, (void)seq, (void)is_answered;
 }
 
+static void forget_end(void *owner, uint64_t connection, uint32_t seq)
+{
+    (void)owner, (void)connection, (void)seq;
+}
+
 void mr_engine_destroy(mr_engine *e)
 {
-    static const mr_handlers silent = {.on_done = forget_done};
+    static const mr_handlers silent = {.on_done = forget_done, .on_peer_ended = forget_end};
     uint32_t cursor = 0;
     uint64_t id;
     mr_conn *c;
@@ -198,11 +203,13 @@ uint64_t mr_engine_next_ms(const mr_engine *e)
     return e->listed_first != NULL ? e->clock.now_ms : mr_wheel_next_ms(&e->wheel);
 }
 
-bool mr_engine_is_waiting(const mr_engine *e, uint64_t connection, uint32_t seq)
+mr_waiting mr_engine_is_waiting(const mr_engine *e, uint64_t connection, uint32_t seq)
 {
     const mr_conn *c = mr_slab_get(e->conns, connection);
-    return c != NULL && c->state != MR_CONN_DEAD && seq - c->out_seq < mr_conn_in_flight(c) &&
-           !(c->is_answered & mr_conn_bit(seq));
+    if (c == NULL || c->state == MR_CONN_DEAD || seq - c->out_seq >= mr_conn_in_flight(c) ||
+        (c->is_answered & mr_conn_bit(seq)))
+        return MR_IS_OVER;
+    return (c->flags & MR_CONN_SAW_EOF) ? MR_IS_WAITING_ENDED : MR_IS_WAITING;
 }
 
 mr_rc mr_engine_watch(mr_engine *e, uint64_t connection, uint32_t seq)
@@ -212,6 +219,8 @@ mr_rc mr_engine_watch(mr_engine *e, uint64_t connection, uint32_t seq)
     if (c == NULL || c->state == MR_CONN_DEAD || seq - c->out_seq >= mr_conn_in_flight(c))
         return MR_GONE;
     c->is_watched |= mr_conn_bit(seq);
+    if (c->flags & MR_CONN_SAW_EOF)
+        e->handlers->on_peer_ended(e->owner, c->id, seq);
     return MR_OK;
 }
 

@@ -59,6 +59,8 @@ typedef struct mr_handlers {
     mr_rc (*on_request)(void *owner, const mr_request *request);
     /* An exchange that mr_engine_watch() named ended: answered, or its connection is gone. */
     void (*on_done)(void *owner, uint64_t connection, uint32_t seq, bool is_answered);
+    /* The client of a watched exchange closed its side; most leave so, some still read. */
+    void (*on_peer_ended)(void *owner, uint64_t connection, uint32_t seq);
 } mr_handlers;
 
 typedef struct mr_engine_options {
@@ -132,8 +134,10 @@ mr_rc mr_engine_respond(mr_engine *engine, uint64_t connection, uint32_t seq,
 /* Sends what mr_engine_respond() has gathered; mr_engine_end() does it too. */
 void mr_engine_flush(mr_engine *engine);
 
-/* Whether the exchange still waits for its answer and its client is still there. */
-bool mr_engine_is_waiting(const mr_engine *engine, uint64_t connection, uint32_t seq);
+typedef enum mr_waiting { MR_IS_OVER, MR_IS_WAITING, MR_IS_WAITING_ENDED } mr_waiting;
+/* Whether the exchange still waits for its answer and its client is there; _ENDED: the client has
+ * closed its side. */
+mr_waiting mr_engine_is_waiting(const mr_engine *engine, uint64_t connection, uint32_t seq);
 /* Asks for on_done. MR_GONE: it is over already. */
 mr_rc mr_engine_watch(mr_engine *engine, uint64_t connection, uint32_t seq) MR_MUST_CHECK;
 

@@ -88,6 +88,7 @@ typedef struct rig_state {
         bool is_answered;
     } done[RIG_REQUESTS];
     uint32_t done_count;
+    uint32_t peer_ended_count;
 } rig_state;
 
 static rig_state rig = {.at_case = "start"};
@@ -323,7 +324,13 @@ static void note_done(void *owner, uint64_t connection, uint32_t seq, bool is_an
     rig.done[rig.done_count++].is_answered = is_answered;
 }
 
-static const mr_handlers rig_handlers = {.on_request = note_request, .on_done = note_done};
+static void note_peer_ended(void *owner, uint64_t connection, uint32_t seq) {
+    (void)owner, (void)connection, (void)seq;
+    rig.peer_ended_count++;
+}
+
+static const mr_handlers rig_handlers = {
+    .on_request = note_request, .on_done = note_done, .on_peer_ended = note_peer_ended};
 
 /* ---- set-up ---- */
 

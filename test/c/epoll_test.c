@@ -426,6 +426,10 @@ static mr_rc on_request(void *owner, const mr_request *q) {
     return MR_OK;
 }
 
+static void on_peer_ended(void *owner, uint64_t connection, uint32_t seq) {
+    (void)owner, (void)connection, (void)seq;
+}
+
 static void on_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered) {
     (void)owner, (void)connection, (void)seq, (void)is_answered;
 }
@@ -451,7 +455,8 @@ static size_t converse(mr_engine *e, int fd, uint8_t *into, size_t most) {
 
 static void with_an_engine(void) {
     enum { SIZE = 6000000 };
-    static const mr_handlers handlers = {.on_request = on_request, .on_done = on_done};
+    static const mr_handlers handlers = {
+        .on_request = on_request, .on_done = on_done, .on_peer_ended = on_peer_ended};
     static const char text[] = "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n"
                                "GET /2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
                                "GET /3 HTTP/1.1\r\nHost: h\r\n\r\n";
