@@ -10,6 +10,14 @@ const hello = { path: '/', body: 'Hello, World!' }
 const depth1 = { load: ['--depth', '1'], floor: 'floor' }
 const depth16 = { load: ['--depth', '16'], floor: 'floor-x16' }
 const oneEach = { load: ['--close'], floor: 'floor-close' }
+const alphabet = (bytes) => 'abcdefghijklmnopqrstuvwxyz'.repeat(Math.ceil(bytes / 26)).slice(0, bytes)
+const echo = (bytes) => ({ path: '/echo', body: alphabet(bytes), load: ['--depth', '1', '--body-bytes', String(bytes)], floor: 'floor' })
+const json = {
+  path: '/json',
+  body: '{"hello":"world"}',
+  load: ['--depth', '1', '--body', '{ "hello": "world" }', '--header', 'Content-Type: application/json'],
+  floor: 'floor'
+}
 const idle = { kind: 'memory', connections: 8000, load: [] }
 
 export const scenarios = [
@@ -29,6 +37,13 @@ export const scenarios = [
 
   { name: 'floor-close', title: 'floor, connection each', server: 'floor', args: ['--close'], ...hello, ...oneEach },
   { name: 'fixed-close', title: 'millrace, fixed, connection each', server: 'millrace', args: ['fixed'], ...hello, ...oneEach },
+
+  { name: 'echo-1k', title: 'millrace, POST echo of 1 KiB', server: 'millrace', args: ['echo'], ...echo(1024) },
+  { name: 'node-echo-1k', title: 'node:http, POST echo of 1 KiB', server: 'node', args: ['echo'], ...echo(1024) },
+  { name: 'echo-64k', title: 'millrace, POST echo of 64 KiB', server: 'millrace', args: ['echo'], ...echo(65536) },
+  { name: 'node-echo-64k', title: 'node:http, POST echo of 64 KiB', server: 'node', args: ['echo'], ...echo(65536) },
+  { name: 'json', title: 'millrace, JSON in and out', server: 'millrace', args: ['json'], ...json },
+  { name: 'node-json', title: 'node:http, JSON in and out', server: 'node', args: ['json'], ...json },
 
   { name: 'idle', title: 'millrace, JS handler, idle', server: 'millrace', args: ['js'], ...hello, ...idle },
   { name: 'uws-idle', title: 'uWebSockets.js, idle', server: 'uws', ...hello, ...idle },

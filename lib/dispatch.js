@@ -7,8 +7,10 @@ const { MillraceResponse } = require('./response')
 const { METHODS } = require('./methods')
 const { TEXT, JSON_TYPE, BYTES, headText } = require('./head')
 const { run } = require('./settle')
+const { Body, LOST, contentFault } = require('./body')
 const {
-  kMethod, kTarget, kMinor, kRawHeaders, kParams, kAddress, kBody, kAlive, kOnGone, kFinish, kRequest, kDone, kSent
+  kMethod, kTarget, kMinor, kRawHeaders, kParams, kAddress, kTrust, kBody, kExpects, kAlive, kOnGone, kFinish, kBegin,
+  kWrite, kDrained, kEnd, kAbort, kInform, kRequest, kDone, kSent, kStream
 } = require('./symbols')
 
 const RECORD_WORDS = 8
@@ -23,6 +25,21 @@ const HEAD_INLINE = 1 << 16
 const HAS_DATE = 2 << 16
 const HAS_LENGTH = 4 << 16
 const CLOSE = 8 << 16
+const STREAM = 16 << 16
+const KIND = { write: 0x10000000, finish: 0x20000000, abort: 0x30000000, inform: 0x40000000, ask: 0x50000000 }
+
+const CONTENT = 0xfffffffe // in place of a handler: a piece of content
+const IS_INLINE = 0x200
+const IS_ALONE = 0x400 // in an ArrayBuffer of its own
+const WILL_FOLLOW = 0x800
+const IS_END = 0x1000
+const IS_TRAILERS = 0x2000
+const EXPECTS = 0x4000
+
+const NOTE = { lost: 0, answered: 1, drained: 2, peerEnded: 8 } // the others: what ended the content
+const WINDOW_BYTES = 128 * 1024 // asked for at first where the client waits for a 100 (Continue)
+const CHECK_AFTER = 64 * 1024 // written bytes before the core is asked how many wait
+const SLOW_BYTES = 1024 * 1024 // waiting bytes that make a client slow, unless limits say less
 
 // By the core's numbers; 0 is a method that it has no number for.
 const METHOD_NAMES = ['', ...METHODS.slice(0, 7), 'CONNECT', ...METHODS.slice(7)]
@@ -56,6 +73,16 @@ class Chunk {
     this.bytes = Buffer.from(memory)
     this.words = new Uint16Array(memory)
   }
+}
+
+// The field lines of a trailer section, flat.
+function trailersOf (text) {
+  const flat = []
+  for (const line of text.split('\r\n')) {
+    const colon = line.indexOf(':')
+    if (colon > 0) flat.push(line.slice(0, colon), line.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, ''))
+  }
+  return flat
 }
 
 // Where the octets of a request's head begin in its chunk.
@@ -160,12 +187,29 @@ class NativeRequest extends MillraceRequest {
   }
 
   [kBody] () {
-    return this[kContent] ?? (this[kContent] = this.#copyBody())
+    return this[kContent] ?? (this[kContent] = Body.of(this.#copyBody()))
+  }
+
+  [kTrust] () {
+    return this[kDriver].trust
+  }
+
+  [kExpects] () {
+    return (this[kFlags] & EXPECTS) !== 0
+  }
+
+  // The content follows by pieces.
+  receive () {
+    const driver = this[kDriver]
+    this[kContent] = new Body({
+      start: () => { if (this[kExpects]()) driver.ask(this, WINDOW_BYTES) },
+      take: (bytes) => driver.ask(this, bytes)
+    })
   }
 
   // A copy, since what a program gets hold of it may transfer, and the chunk is shared with the core.
   #copyBody () {
-    if ((this[kFlags] & 0x200) === 0) return NOTHING
+    if ((this[kFlags] & IS_INLINE) === 0) return NOTHING
     const start = octetsOf(this) + this[kChunk].words[(this[kBlock] >> 1) + 14]
     return Buffer.from(this[kChunk].bytes.subarray(start, start + this[kLength]))
   }
@@ -194,10 +238,12 @@ class NativeResponse extends MillraceResponse {
     return this[kOwner]
   }
 
+  // A stream is sent already, and still has to know.
   [kAlive] () {
     const req = this[kOwner]
     if (req[kEnding] === GONE) return false
-    if (this[kSent] || req[kBatch] === req[kDriver].batch) return true
+    if (this[kSent] && (this[kStream] === null || this[kStream].isEnded)) return true // not ours to know
+    if (req[kBatch] === req[kDriver].batch) return true
     req[kEnding] = ENDINGS[req[kDriver].isWaiting(req)]
     return req[kEnding] !== GONE
   }
@@ -209,8 +255,52 @@ class NativeResponse extends MillraceResponse {
   }
 
   [kFinish] (status, fields, body, ending) {
-    this[kOwner][kDriver].answer(this[kOwner], status, fields, body, ending)
+    this[kOwner][kDriver].answer(this[kOwner], 0, status, fields, body, ending)
   }
+
+  [kBegin] (status, fields, ending) {
+    this[kOwner][kDriver].answer(this[kOwner], STREAM, status, fields, null, ending)
+  }
+
+  [kWrite] (chunk) {
+    const req = this[kOwner]
+    const driver = req[kDriver]
+    const stream = this[kStream]
+    stream.queued += driver.put(req, KIND.write, chunk)
+    if (stream.queued < CHECK_AFTER) return true
+    stream.queued = driver.queuedBytes(req)
+    stream.isSlow = stream.queued >= driver.slowBytes
+    return !stream.isSlow
+  }
+
+  [kDrained] () {
+    const stream = this[kStream]
+    if (stream === null || !stream.isSlow) return Promise.resolve(true)
+    return new Promise((resolve) => this[kOwner][kDriver].watchDrain(this[kOwner], (isThere) => {
+      stream.isSlow = false
+      stream.queued = 0
+      resolve(isThere)
+    }))
+  }
+
+  [kEnd] (trailers) {
+    this[kOwner][kDriver].put(this[kOwner], KIND.finish, fieldText(trailers))
+  }
+
+  [kAbort] () {
+    this[kOwner][kDriver].put(this[kOwner], KIND.abort, null)
+  }
+
+  [kInform] (status, fields) {
+    this[kOwner][kDriver].put(this[kOwner], KIND.inform | status, fieldText(fields))
+  }
+}
+
+// Field lines; one char is one octet, so they go down as latin1 bytes.
+function fieldText (flat) {
+  let text = ''
+  for (let i = 0; i < flat.length; i += 2) text += `${flat[i]}: ${flat[i + 1]}\r\n`
+  return text === '' ? null : Buffer.from(text, 'latin1')
 }
 
 // One server's side of the rings.
@@ -226,7 +316,10 @@ class Dispatcher {
     this.step = null
     this.chunk = null
     this.chunkSerial = 0xffffffff
-    this.watched = new Map() // 'slot generation seq' -> { req, callbacks }
+    this.slowBytes = SLOW_BYTES
+    this.receiving = new Map() // slot -> request whose content is still coming
+    this.watched = new Map() // 'slot generation seq' -> { req, callbacks, drains }
+    this.trust = null // which proxies are believed (forwarded.js)
     this.replies = new WeakMap() // field array -> { status, number }
     this.onDrained = null
     this.onBatch = this.onBatch.bind(this)
@@ -244,6 +337,10 @@ class Dispatcher {
     this.textReply = this.replies.get(TEXT).number
   }
 
+  limit (outgoingBytes) {
+    this.slowBytes = Math.min(SLOW_BYTES, outgoingBytes)
+  }
+
   // Requests are answered by this table from now on; those under way finish by theirs.
   use (app, entries) {
     this.app = app
@@ -253,20 +350,24 @@ class Dispatcher {
 
   // ---- up ----
 
-  onBatch (count, done, isDrained) {
+  onBatch (count, notes, isDrained) {
     const { entries, app, step, requests, isolation } = this
     this.batch++
     for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
       const index = requests[at + 3]
+      if (requests[at + 5] !== this.chunkSerial) this.#takeChunk(requests[at + 5])
+      if (index === CONTENT) {
+        this.#takeContent(i, at)
+        continue
+      }
       const entry = index < entries.length ? entries[index] : null
       const fn = entry === null ? app.handler : entry.fn
-      if (requests[at + 5] !== this.chunkSerial) this.#takeChunk(requests[at + 5])
       const req = new NativeRequest(this, entry, this.chunk, requests, at)
-      if ((req[kFlags] & 0x400) !== 0) req[kContent] = this.#takeBody(i)
+      if ((req[kFlags] & (IS_ALONE | WILL_FOLLOW)) !== 0) this.#prepareBody(req, i)
       const res = new NativeResponse(req)
       isolation.call(step, fn, req, res)
     }
-    if (done !== undefined) this.#tellDone(new Uint32Array(done))
+    if (notes !== undefined) this.#takeNotes(new Uint32Array(notes))
     this.batch++
     if (isDrained) this.onDrained?.()
   }
@@ -284,11 +385,44 @@ class Dispatcher {
     return body
   }
 
+  #prepareBody (req, i) {
+    if ((req[kFlags] & IS_ALONE) !== 0) {
+      req[kContent] = Body.of(this.#takeBody(i))
+      return
+    }
+    req.receive()
+    this.receiving.set(req[kSlot], req)
+  }
+
+  #receiver (slot, generation, seq) {
+    const req = this.receiving.get(slot)
+    return req !== undefined && req[kGeneration] === generation && req[kSeq] === seq ? req : undefined
+  }
+
+  #takeContent (i, at) {
+    const { requests, chunk } = this
+    const flags = requests[at + 4]
+    const start = requests[at + 6]
+    const end = start + requests[at + 7]
+    const piece = (flags & IS_ALONE) !== 0 ? this.#takeBody(i) : chunk.bytes.subarray(start, end)
+    const req = this.#receiver(requests[at], requests[at + 1], requests[at + 2])
+    if (req === undefined) return
+    const body = req[kContent]
+    if ((flags & IS_TRAILERS) !== 0) {
+      body.trailers = trailersOf(piece.latin1Slice())
+      return
+    }
+    body.push((flags & IS_ALONE) !== 0 ? piece : Buffer.from(piece))
+    if ((flags & IS_END) === 0) return
+    body.end()
+    this.receiving.delete(requests[at])
+  }
+
   // ---- down ----
 
-  answer (req, status, fields, body, ending) {
+  answer (req, kind, status, fields, body, ending) {
     if (this.isClosed) return
-    let flags = ending.close ? CLOSE : 0
+    let word = kind | (ending.close ? CLOSE : 0)
     let reply = this.textReply
     let head = ''
     if (fields !== TEXT || status !== 200 || ending.length >= 0) {
@@ -296,15 +430,30 @@ class Dispatcher {
       if (reply < 0) {
         head = headText(status, fields)
         if (ending.length >= 0) head += `Content-Length: ${ending.length}\r\n`
-        flags |= HEAD_INLINE | status | (ending.hasDate ? HAS_DATE : 0) | (ending.length >= 0 ? HAS_LENGTH : 0)
+        word |= HEAD_INLINE | status | (ending.hasDate ? HAS_DATE : 0) | (ending.length >= 0 ? HAS_LENGTH : 0)
       }
     }
-    const most = body === null ? 0 : typeof body === 'string' ? body.length * 3 : body.byteLength
-    if (most > COPY_MAX * 3 || head.length > COPY_MAX) this.#answerByCall(req, flags, reply, head, body)
-    else this.#answerByRing(req, flags, reply, head, body, most)
+    const most = mostBytes(body)
+    if (most > COPY_MAX * 3 || head.length > COPY_MAX) this.#putByCall(req, word, reply, head, body)
+    else this.#putByRing(req, word, reply, head, body, most)
   }
 
-  #answerByRing (req, flags, reply, head, body, most) {
+  // A piece of a stream, its end, an interim answer. Returns how many bytes that may be, at most.
+  put (req, word, body) {
+    if (this.isClosed) return 0
+    const most = mostBytes(body)
+    if (most > COPY_MAX * 3) this.#putByCall(req, word, 0, '', body)
+    else this.#putByRing(req, word, 0, '', body, most)
+    return most
+  }
+
+  ask (req, bytes) {
+    if (this.isClosed) return
+    this.#putByRing(req, KIND.ask, 0, '', null, 0)
+    this.responses[(this.control[0] - 1) * RECORD_WORDS + 7] = bytes
+  }
+
+  #putByRing (req, word, reply, head, body, most) {
     const { control, output, responses } = this
     if (control[0] === RESPONSES_MAX || control[1] + head.length + most > OUTPUT_BYTES) this.binding.drain(this.handle)
     const start = control[1]
@@ -320,7 +469,7 @@ class Dispatcher {
     responses[at] = req[kSlot]
     responses[at + 1] = req[kGeneration]
     responses[at + 2] = req[kSeq]
-    responses[at + 3] = flags
+    responses[at + 3] = word
     responses[at + 4] = reply
     responses[at + 5] = start
     responses[at + 6] = bodyAt - start
@@ -345,12 +494,14 @@ class Dispatcher {
     return output.utf8Write(text, at)
   }
 
-  #answerByCall (req, flags, reply, head, body) {
+  // What is in the ring goes first: an interim answer, or pieces of the same stream.
+  #putByCall (req, word, reply, head, body) {
     const { record } = this
+    if (this.control[0] > 0) this.binding.drain(this.handle)
     record[0] = req[kSlot]
     record[1] = req[kGeneration]
     record[2] = req[kSeq]
-    record[3] = flags
+    record[3] = word
     record[4] = reply
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     this.binding.send(this.handle, this.recordBytes, head === '' ? null : Buffer.from(head, 'latin1'), bytes)
@@ -387,46 +538,76 @@ class Dispatcher {
     return this.isClosed ? 0 : this.binding.isWaiting(this.handle, req[kSlot], req[kGeneration], req[kSeq])
   }
 
-  watch (req, callback) {
+  // The row of an exchange whose end is to be told, or undefined when it is over.
+  #row (req) {
     const key = `${req[kSlot]} ${req[kGeneration]} ${req[kSeq]}`
     let row = this.watched.get(key)
-    if (row === undefined) {
-      const isOn = !this.isClosed && this.binding.watch(this.handle, req[kSlot], req[kGeneration], req[kSeq])
-      row = { req, callbacks: [] }
-      if (!isOn) {
-        this.#end(row, req[kResponse][kSent] && req[kEnding] !== GONE, callback)
-        return
-      }
+    if (row === undefined && !this.isClosed && this.binding.watch(this.handle, req[kSlot], req[kGeneration], req[kSeq])) {
+      row = { req, callbacks: [], drains: [] }
       this.watched.set(key, row)
     }
-    if (callback !== null) row.callbacks.push(callback)
+    return row
   }
 
-  #end (row, isAnswered, callback) {
+  watch (req, callback) {
+    const row = this.#row(req)
+    if (row === undefined) this.#end(req, req[kResponse][kSent] && req[kEnding] !== GONE, callback)
+    else if (callback !== null) row.callbacks.push(callback)
+  }
+
+  // callback(true) when what was written has left, callback(false) when the client went.
+  watchDrain (req, callback) {
+    const row = this.#row(req)
+    if (row === undefined || !this.binding.watchDrain(this.handle, req[kSlot], req[kGeneration], req[kSeq])) callback(false)
+    else row.drains.push(callback)
+  }
+
+  queuedBytes (req) {
+    return this.isClosed ? 0 : this.binding.queuedBytes(this.handle, req[kSlot], req[kGeneration], req[kSeq])
+  }
+
+  #end (req, isAnswered, callback) {
     if (!isAnswered) {
-      row.req[kEnding] = GONE
+      req[kEnding] = GONE
       if (callback !== null) callback()
     }
-    row.req[kResponse][kDone](isAnswered)
+    req[kResponse][kDone](isAnswered)
   }
 
-  #tellDone (words) {
+  #takeNotes (words) {
     for (let i = 0; i < words.length; i += 4) {
-      const key = `${words[i]} ${words[i + 1]} ${words[i + 2]}`
-      const row = this.watched.get(key)
-      if (row === undefined) continue
-      if (words[i + 3] === 2) {
-        row.req[kEnding] = HALF_GONE
-        this.#tellGone(row)
-        continue
-      }
-      this.watched.delete(key)
-      this.#finishRow(row, words[i + 3] === 1)
+      const note = words[i + 3]
+      if (note > NOTE.drained && note < NOTE.peerEnded) this.#loseContent(words[i], words[i + 1], words[i + 2], note)
+      else this.#takeNote(`${words[i]} ${words[i + 1]} ${words[i + 2]}`, note)
     }
+  }
+
+  #loseContent (slot, generation, seq, note) {
+    const req = this.#receiver(slot, generation, seq)
+    if (req === undefined) return
+    this.receiving.delete(slot)
+    req[kContent].fail(contentFault(note))
+  }
+
+  #takeNote (key, note) {
+    const row = this.watched.get(key)
+    if (row === undefined) return
+    if (note === NOTE.drained) {
+      for (const callback of row.drains.splice(0)) callback(true)
+      return
+    }
+    if (note === NOTE.peerEnded) {
+      row.req[kEnding] = HALF_GONE
+      this.#tellGone(row)
+      return
+    }
+    this.watched.delete(key)
+    this.#finishRow(row, note === NOTE.answered)
   }
 
   #finishRow (row, isAnswered) {
-    this.#end(row, isAnswered, null)
+    this.#end(row.req, isAnswered, null)
+    for (const callback of row.drains) callback(isAnswered)
     if (!isAnswered) this.#tellGone(row)
   }
 
@@ -438,9 +619,17 @@ class Dispatcher {
   close () {
     this.isClosed = true
     const rows = [...this.watched.values()]
+    const requests = [...this.receiving.values()]
     this.watched.clear()
+    this.receiving.clear()
+    for (const req of requests) req[kContent].fail(contentFault(LOST.aborted))
     for (const row of rows) this.#finishRow(row, false)
   }
+}
+
+function mostBytes (body) {
+  if (body === null) return 0
+  return typeof body === 'string' ? body.length * 3 : body.byteLength
 }
 
 // A program's listener that throws is the program's uncaught exception, not the batch's end.

@@ -2,7 +2,7 @@
 
 // The API reference. Times are in milliseconds and sizes in bytes unless said otherwise.
 
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 
 /** The version of this package. */
 export const version: string
@@ -27,20 +27,44 @@ export const version: string
  * - `timeouts.send` is not watched, and `timeouts.body` has no least throughput;
  * - requests pipelined behind one that asks for an upgrade are not read;
  * - fixed replies and templates are answered by JavaScript;
- * - the async context (AsyncLocalStorage) is that of the connection.
+ * - the async context (AsyncLocalStorage) is that of the connection;
+ * - `proxyProtocol` is refused, and so is `reusePort` before Node 22.12 and 23.1
+ *   (`ERR_MILLRACE_UNSUPPORTED`);
+ * - a unix socket gets its `mode` a moment after it listens.
  *
  * Rejects with a MillraceError:
  * - `ERR_MILLRACE_OPTION` unknown option, or one of the wrong type;
  * - `ERR_MILLRACE_OPTION_RANGE` a number out of its bounds; also `instanceof RangeError`;
  * - `ERR_MILLRACE_UNSUPPORTED` an option that this version does not have yet;
  * - `ERR_MILLRACE_ROUTE` a bad route table;
- * - `ERR_MILLRACE_PORT_IN_USE`, `ERR_MILLRACE_PORT_DENIED`, `ERR_MILLRACE_LISTEN` it cannot listen;
+ * - `ERR_MILLRACE_PORT_IN_USE`, `ERR_MILLRACE_PORT_DENIED`, `ERR_MILLRACE_SOCKET_IN_USE`,
+ *   `ERR_MILLRACE_SOCKET_DENIED`, `ERR_MILLRACE_LISTEN` it cannot listen, and then listens nowhere;
  *   `cause` is the system's error;
  * - `ERR_MILLRACE_NO_NATIVE` the native engine is asked for and cannot be used.
  */
 export function serve<Keys extends string = string> (options?: ServeOptions<Keys>): Promise<Server>
 
-export interface ServeOptions<Keys extends string = string> extends Answers<Keys> {
+/** How to listen. */
+export interface ListenManner {
+  /**
+   * Connections that may wait in the kernel to be accepted, 1 to 65535; the system may hold fewer.
+   * @default 1024
+   */
+  backlog?: number | undefined
+
+  /** Whether a socket on an IPv6 address, '::' included, refuses IPv4. @default false */
+  ipv6Only?: boolean | undefined
+
+  /**
+   * Lets several processes listen on one port, each with a queue of its own among which the kernel
+   * spreads connections (SO_REUSEPORT); all of them must ask for it.
+   * @default false
+   */
+  reusePort?: boolean | undefined
+}
+
+/** Where to listen: a port (with or without a host), a path, or a descriptor. docs/listening.md says more. */
+export interface ListenPlace {
   /**
    * TCP port, an integer from 0 to 65535 or its decimal text (as in `process.env.PORT`); 0 takes a
    * free one.
@@ -59,10 +83,63 @@ export interface ServeOptions<Keys extends string = string> extends Answers<Keys
   hostname?: string | undefined
 
   /**
-   * Connections that may wait in the kernel to be accepted, 1 to 65535; the system may hold fewer.
-   * @default 1024
+   * Path of a unix socket, at most 107 bytes. A socket's file that nobody answers on is replaced;
+   * anything else that is there is left alone, and an error. The file is removed by `close()`.
+   *
+   * With `'\0'` in front, a name without a file (Linux).
    */
-  backlog?: number | undefined
+  path?: string | undefined
+
+  /** Permissions of the socket's file, 0 to 0o777, such as 0o660. By default those that the umask leaves. */
+  mode?: number | undefined
+
+  /**
+   * A socket that listens already (TCP or unix), by its descriptor. The server owns it from then on:
+   * it is closed with the server, also when `serve()` rejects; one that does not listen is left alone.
+   *
+   * `'systemd'` stands for all sockets that systemd passed to this process (LISTEN_FDS), and
+   * `'systemd:NAME'` for those of that FileDescriptorName.
+   */
+  fd?: number | 'systemd' | `systemd:${string}` | undefined
+}
+
+/** An address or a CIDR; 127.0.0.0/8 and ::1; the link-local ones; those of private networks; clients of unix sockets. */
+export type AddressRange = 'loopback' | 'linklocal' | 'uniquelocal' | 'unix' | (string & {})
+
+export interface TrustProxy {
+  /** Whose fields are believed; up to 256 ranges. */
+  from: AddressRange | readonly AddressRange[]
+  /** Which fields are believed. @default all four */
+  headers?: readonly ('forwarded' | 'x-forwarded-for' | 'x-forwarded-proto' | 'x-forwarded-host')[] | undefined
+}
+
+export interface ServeOptions<Keys extends string = string> extends Answers<Keys>, ListenPlace, ListenManner {
+  /**
+   * Several places at once, 1 to 16; `backlog`, `ipv6Only` and `reusePort` beside the list hold for
+   * those that have none of their own, `port`, `host`, `path`, `mode` and `fd` belong into it. If one
+   * of them fails, none is listened on.
+   */
+  listen?: readonly (ListenPlace & ListenManner)[] | undefined
+
+  /**
+   * Connections from these addresses must begin with a header of the PROXY protocol, version 1 or 2,
+   * within `timeouts.header`; `ip` and `port` of their requests are those that it names. Without a
+   * sound header such a connection is closed, without a word. Other connections are plain.
+   * `ERR_MILLRACE_UNSUPPORTED` on node:http.
+   */
+  proxyProtocol?: { from: AddressRange | readonly AddressRange[] } | null | undefined
+
+  /**
+   * The proxies whose Forwarded (RFC 7239), X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host
+   * are believed: `req.ip`, `port`, `protocol`, `secure` and `host` are then the client's. Lists are
+   * read from the right, for as long as the one who wrote an element is among these addresses; an
+   * element that is malformed ends it. Where there is any X-Forwarded-*, Forwarded is ignored.
+   *
+   * A proxy passes on as they came those of these fields that it does not set itself: name the ones
+   * that it sets, `{ from: 'loopback', headers: ['x-forwarded-for', 'x-forwarded-proto'] }`.
+   * `true` is refused, since it would let every client choose its address.
+   */
+  trustProxy?: AddressRange | readonly AddressRange[] | TrustProxy | false | null | undefined
 
   /**
    * Threads that answer. This version has one; a higher number or 'auto' is
@@ -73,6 +150,15 @@ export interface ServeOptions<Keys extends string = string> extends Answers<Keys
 
   /** The engine to use; without it, the native one if it can be loaded, else node:http. */
   engine?: 'native' | 'node' | undefined
+
+  /**
+   * What reads request heads on the native engine: its own parser, strict by RFC 9112, or the llhttp of
+   * this Node, which takes and refuses what node:http does (docs/parsers.md lists where the two differ,
+   * and what stays strict). Rejects with `ERR_MILLRACE_UNSUPPORTED` where `probe()` says that llhttp
+   * cannot be used. node:http has llhttp whatever stands here.
+   * @default 'millrace'
+   */
+  parser?: 'millrace' | 'llhttp' | undefined
 
   limits?: Limits | undefined
   timeouts?: Timeouts | undefined
@@ -151,7 +237,7 @@ export type ParamsOf<Key extends string> = string extends Key ? Record<string, s
  * | object, array, anything with `toJSON` | its JSON; application/json |
  * | `null` | nothing: 204, or the status that was set |
  * | a web `Response` | its status, headers and body |
- * | Readable, ReadableStream, async iterable of strings and bytes | collected, then sent; application/octet-stream. At most 4 × `limits.outgoingBytes` |
+ * | Readable, ReadableStream, async iterable of strings and bytes | streamed with back-pressure, or sent whole when it ends at once; application/octet-stream |
  * | a reply | that reply |
  * | a promise of one of these | the same, later |
  * | `undefined`, `res` | `res` is or will be used |
@@ -181,6 +267,13 @@ export interface Limits {
   targetBytes?: number | undefined
   /** A request's body, 0 to 2147483647; over it 413, and the handler is not called. @default 16777216 */
   bodyBytes?: number | undefined
+
+  /**
+   * The least throughput of a body, averaged over 10 s: 408 below it. Time in which the server makes
+   * the client wait is not counted. 0 for any.
+   * @default 1024
+   */
+  bodyBytesPerSecond?: number | undefined
   /** Open connections, up to 2147483647; over it 503 and close. 0: any number. @default 0 */
   connections?: number | undefined
   /** Requests of one connection, up to 2147483647; the last one is answered with `Connection: close`. 0: any number. @default 0 */
@@ -203,14 +296,22 @@ export interface Timeouts {
   linger?: number | undefined
 }
 
-/** A running server. */
-export interface Server {
-  /** Where it can be reached, without a slash at the end; 127.0.0.1 for wildcard addresses. */
+/** Where a server listens. */
+export interface ListenAddress {
+  /** Where it can be reached, without a slash at the end; 127.0.0.1 for wildcard addresses; `unix:/path` (`unix:@name` without a file) of a unix socket. */
   readonly url: string
-  /** The port, also when 0 was asked for. */
+  /** The port, also when 0 was asked for; 0 of a unix socket. */
   readonly port: number
-  /** The host as it was given, '::' by default. */
+  /** The host as it was given, '::' by default; the address of a descriptor; '' of a unix socket. */
   readonly host: string
+  /** The path of a unix socket, null of a port. */
+  readonly path: string | null
+}
+
+/** A running server. Its url, port, host and path are those of the first place that it listens on. */
+export interface Server extends ListenAddress {
+  /** All places, in the order of `listen`. */
+  readonly addresses: readonly ListenAddress[]
   /** The engine that runs. */
   readonly engine: 'native' | 'node'
 
@@ -227,7 +328,12 @@ export interface Server {
    * them; what is left after `deadline` (0 to 2147483647 ms) is ended. Resolves when nothing is
    * left. May be called again: it waits for the same end, and an earlier deadline counts.
    */
-  close (options?: { /** @default 10000 */ deadline?: number | undefined }): Promise<void>
+  close (options?: {
+    /** @default 10000 */
+    deadline?: number | undefined
+    /** How long idle connections stay open, for requests that are on their way already, ms. @default 250 */
+    grace?: number | undefined
+  }): Promise<void>
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -260,13 +366,18 @@ export interface MillraceRequest<Params = Record<string, string>> extends AsyncI
   /** Names and values in turn, as sent. */
   readonly rawHeaders: string[]
   readonly httpVersion: '1.0' | '1.1'
-  /** The client's address; IPv4 addresses in their own form on a dual-stack server too. */
+  /**
+   * The client's address; IPv4 addresses in their own form on a dual-stack server too. Of a proxy that
+   * `trustProxy` or `proxyProtocol` name, the address that it tells. '' for a unix socket.
+   */
   readonly ip: string
-  /** The client's port. */
+  /** The client's port; 0 where a proxy does not tell, and for a unix socket. */
   readonly port: number
+  /** What the client speaks, as far as a trusted proxy tells. */
   readonly protocol: 'http' | 'https'
-  /** The authority of a target that is a whole URL, else the Host header; '' without one. */
+  /** What a trusted proxy tells, else the authority of a target that is a whole URL, else the Host header; '' without one. */
   readonly host: string
+  /** Whether `protocol` is https. */
   readonly secure: boolean
   /**
    * Fires when the client closes the connection, or its side of it, before the answer is complete.
@@ -276,7 +387,20 @@ export interface MillraceRequest<Params = Record<string, string>> extends AsyncI
   /** Whether the client has closed, as for `signal`. */
   readonly aborted: boolean
 
-  // The body is complete when the handler runs, so each of these may be used, also more than once.
+  /**
+   * Whether the client waits for a 100 (Continue) before it sends the body. It is sent when the body
+   * is first asked for; a handler that answers without asking (401, 413, 417, …) refuses it unsent.
+   */
+  readonly expectsContinue: boolean
+
+  // A handler runs when the head is there; a small body has usually come with it. One that is still
+  // coming is read no further ahead than some 128 KiB of what was taken, so a slow handler slows the
+  // client. The whole-body methods may be used together and more than once; a body that was read
+  // piece by piece is spent (ERR_MILLRACE_BODY_USED), unless it was there as a whole.
+  //
+  // All of them reject when the rest will not come: ERR_MILLRACE_ABORTED (the client went),
+  // ERR_MILLRACE_BODY_TOO_LARGE (limits.bodyBytes; the client gets 413), ERR_MILLRACE_BAD_BODY (400),
+  // ERR_MILLRACE_BODY_TIMEOUT (408), ERR_MILLRACE_BODY_UNREAD (the answer was complete first).
 
   /** The body as UTF-8, without a byte order mark. */
   text (): Promise<string>
@@ -286,10 +410,14 @@ export interface MillraceRequest<Params = Record<string, string>> extends AsyncI
   bytes (): Promise<Buffer>
   /** A copy of the body. */
   arrayBuffer (): Promise<ArrayBuffer>
-  /** A new stream of the body. */
+  /** multipart/form-data or application/x-www-form-urlencoded; `ERR_MILLRACE_BAD_FORM` (400 by default) otherwise. */
+  formData (): Promise<FormData>
+  /** A stream of the body, with back-pressure. */
   stream (): Readable
-  /** A new web Request. Throws a TypeError for the methods that it forbids (TRACE, CONNECT). */
+  /** A new web Request; its body streams. Throws a TypeError for the methods that it forbids (TRACE, CONNECT). */
   web (): Request
+  /** The fields behind a chunked body, as `headers`; empty before the body's end. */
+  readonly trailers: Record<string, string | undefined>
 }
 
 /** An object of name and value, or pairs (an array of them, a Map, web Headers). In an object, an array makes one line of each item. */
@@ -327,8 +455,32 @@ export interface MillraceResponse {
 
   /** Answers. What cannot be sent is `ERR_MILLRACE_BODY_TYPE`. Bytes are not copied: do not change them afterwards. */
   send (body?: Body): boolean
-  /** The same as `send()`. */
+  /** Ends a streamed answer, with a last piece if one is given; without one begun, the same as `send()`. */
   end (body?: Body): boolean
+
+  /**
+   * Sends a piece of a streamed answer; the first one sends the head. In the chunked coding, by
+   * Content-Length when that was set (`ERR_MILLRACE_LENGTH` past it; ending short of it closes the
+   * connection), to HTTP/1.0 up to the close. Returns false once 1 MiB (or `limits.outgoingBytes`, if
+   * that is less) waits for the client, or the client has gone: wait for `drained()`. At four times
+   * `limits.outgoingBytes` the connection is given up. Large pieces are not copied.
+   */
+  write (chunk: string | ArrayBufferView | ArrayBufferLike): boolean
+  /** Resolves to true when what was written has left, at once when the client keeps up; to false when the client went. */
+  drained (): Promise<boolean>
+  /** A Writable that writes and ends this answer; destroying it cuts the answer short. */
+  stream (): Writable
+  /** Sends 103 Early Hints before the answer; nothing to HTTP/1.0. */
+  hints (headers: HeadersInit): boolean
+  /** Sends an interim answer, 102 to 199, before the answer; nothing to HTTP/1.0. */
+  inform (status: number, headers?: HeadersInit): boolean
+  /**
+   * Fields behind the content, sent in the chunked coding only, so not to HTTP/1.0 clients. Fields
+   * that frame, route or authorise (RFC 9110 6.5.1) are `ERR_MILLRACE_HEADER`.
+   */
+  trailers (headers: HeadersInit): this
+  /** Begins a stream of server-sent events: `text/event-stream`, not to be cached. */
+  sse (options?: EventStreamOptions): EventStream
   /** Answers with the JSON of any value, strings and null included. */
   json (value: unknown): boolean
   /** Answers with Location; 300 to 399 without 304. Characters beyond ASCII and spaces are percent-encoded. */
@@ -342,6 +494,35 @@ export interface MillraceResponse {
   readonly sent: boolean
   /** Resolves to true once the last byte was given to the system, to false when the client went first. Never rejects. */
   readonly finished: Promise<boolean>
+}
+
+export interface EventStreamOptions {
+  /** A comment is sent when nothing else was for this long, so that proxies keep the connection. ms, 0 for none. @default 15000 */
+  keepAlive?: number | undefined
+  /** How long the client is to wait before it connects again, ms. */
+  retry?: number | undefined
+}
+
+export interface ServerSentEvent {
+  /** Text as it is, anything else as JSON. May have several lines. */
+  data?: unknown
+  /** The event's type; one line, else `ERR_MILLRACE_EVENT`. */
+  event?: string | undefined
+  /** What the client sends as Last-Event-ID when it connects again; one line. */
+  id?: string | number | undefined
+  /** ms to wait before connecting again. */
+  retry?: number | undefined
+  comment?: string | undefined
+}
+
+/** Server-sent events (WHATWG HTML 9.2). */
+export interface EventStream {
+  /** An event, or its data alone. Resolves to true when the next may be sent, to false when the client has gone. */
+  send (event: ServerSentEvent | string | number | boolean | null): Promise<boolean>
+  close (): void
+  readonly closed: boolean
+  /** The id of the last event that this client saw before it connected again, '' on the first time. */
+  readonly lastEventId: string
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -447,6 +628,8 @@ export interface Probe {
   versions: { node: string, uv: string, openssl: string, zlib: string, llhttp: string, napi: string }
   /** What this engine does and the other does not; see serve(). */
   capabilities: {
+    /** Whether `parser: 'llhttp'` can be had, why not, and the version of llhttp. */
+    llhttp: { ok: boolean, reason: string | null, version: string | null }
     repliesWithoutJs: boolean
     anyMethod: boolean
     exactLimits: boolean
@@ -491,12 +674,30 @@ export type ErrorCode =
   | 'ERR_MILLRACE_ALREADY_ANSWERED'
   /** req.json: the body is not JSON; `cause` is the SyntaxError. */
   | 'ERR_MILLRACE_BAD_JSON'
-  /** A streamed answer over 4 × limits.outgoingBytes. */
-  | 'ERR_MILLRACE_OUTPUT_TOO_LARGE'
+  /** The body went over limits.bodyBytes; the client gets 413. */
+  | 'ERR_MILLRACE_BODY_TOO_LARGE'
+  /** The chunked coding of the body is broken; the client gets 400. */
+  | 'ERR_MILLRACE_BAD_BODY'
+  /** req.formData: the body is no form. */
+  | 'ERR_MILLRACE_BAD_FORM'
+  /** The body came too slowly; the client gets 408. */
+  | 'ERR_MILLRACE_BODY_TIMEOUT'
+  /** The answer was complete before the body was read. */
+  | 'ERR_MILLRACE_BODY_UNREAD'
+  /** The body was read piece by piece before. */
+  | 'ERR_MILLRACE_BODY_USED'
+  /** The client went before the body, or the answer, was complete. */
+  | 'ERR_MILLRACE_ABORTED'
+  /** An event with parts that cannot be sent. */
+  | 'ERR_MILLRACE_EVENT'
   /** serve: another server has the port. */
   | 'ERR_MILLRACE_PORT_IN_USE'
   /** serve: the process may not open the port. */
   | 'ERR_MILLRACE_PORT_DENIED'
+  /** serve: another server answers on the unix socket. */
+  | 'ERR_MILLRACE_SOCKET_IN_USE'
+  /** serve: the process may not make the unix socket. */
+  | 'ERR_MILLRACE_SOCKET_DENIED'
   /** serve: any other failure to listen. */
   | 'ERR_MILLRACE_LISTEN'
   /** serve: the native engine is asked for and cannot be used; the message has the reasons. */

@@ -124,15 +124,36 @@ function infoOf (binding) {
   }
 }
 
-function choice () {
+// { transport, transportReason } by the environment; a binding that lists none leaves no choice.
+// Throws for one that this system does not have.
+function chooseTransport (binding) {
+  const { transport = null, transportReason = null, transports } = infoOf(binding)
+  const wanted = process.env.MILLRACE_TRANSPORT
+  if (wanted === undefined || wanted === '' || transports === undefined) return { transport, transportReason }
+  const names = transports.split(' ')
+  if (names.includes(wanted)) return { transport: wanted, transportReason: `MILLRACE_TRANSPORT=${wanted} asks for it.` }
+  const list = names.map((name) => `'${name}'`).join(' or ')
+  throw fault('ERR_MILLRACE_OPTION', `MILLRACE_TRANSPORT is ${list} on ${process.platform}, not ${show(wanted)}.`)
+}
+
+// What serve() would do: { isNative, wanted, chosen } or { isNative: false, error }.
+function choice (native) {
   try {
-    return { wanted: wantedEngine() }
+    const wanted = wantedEngine()
+    const isNative = native.binding !== null && wanted !== 'node'
+    return { isNative, wanted, chosen: isNative ? chooseTransport(native.binding) : null }
   } catch (err) {
-    return { error: err.message }
+    return { isNative: false, error: err.message }
   }
 }
 
-function describe (isNative, native, reason) {
+// { ok, reason, version } of the host's own parser. node:http is never without it.
+function llhttpOf (isNative, info) {
+  const reason = isNative ? info.llhttp ?? 'The native engine does not tell.' : ''
+  return { ok: reason === '', reason: reason === '' ? null : reason, version: process.versions.llhttp ?? null }
+}
+
+function describe ({ isNative, chosen }, native, reason) {
   const info = isNative ? infoOf(native.binding) : {}
   const { node, uv, openssl, zlib, llhttp, napi } = process.versions
   return {
@@ -146,12 +167,13 @@ function describe (isNative, native, reason) {
     binary: native.path,
     tried: native.tried,
     reason,
-    transport: isNative ? info.transport ?? null : 'node',
-    transportReason: isNative ? info.transportReason ?? null : reason,
+    transport: isNative ? chosen.transport : 'node',
+    transportReason: isNative ? chosen.transportReason : reason,
     threads: 1,
     simd: info.simd ?? null,
     versions: { node, uv, openssl, zlib, llhttp, napi },
     capabilities: {
+      llhttp: llhttpOf(isNative, info), // whether serve() takes parser: 'llhttp'
       repliesWithoutJs: isNative, // fixed replies and templates are answered in C
       anyMethod: isNative, // methods that Node does not know
       exactLimits: isNative, // headerBytes to the byte
@@ -163,16 +185,16 @@ function describe (isNative, native, reason) {
 // Never throws, never logs.
 function probe () {
   const native = loadNative()
-  const { wanted, error } = choice()
-  const isNative = native.binding !== null && wanted !== 'node' && error === undefined
+  const { isNative, wanted, chosen, error } = choice(native)
   let reason = null
   if (error !== undefined) reason = error
   else if (wanted === 'node') reason = 'MILLRACE_ENGINE=node asks for node:http.'
   else if (!isNative) reason = reasonOf(native)
-  return describe(isNative, native, reason)
+  return describe({ isNative, chosen }, native, reason)
 }
 
 exports.loadNative = loadNative
 exports.wantedEngine = wantedEngine
 exports.reasonOf = reasonOf
+exports.chooseTransport = chooseTransport
 exports.probe = probe

@@ -1,12 +1,15 @@
 'use strict'
 // The server on the native engine: gives the core its limits and routes, and drives its end.
 
-const { lookup } = require('node:dns/promises')
-const { isIP } = require('node:net')
 const { getSystemErrorName } = require('node:util')
+const { fault } = require('./errors')
 const { MillraceServer } = require('./server')
 const { createIsolation } = require('./context')
 const { Dispatcher, METHOD_NAMES } = require('./dispatch')
+const { chooseTransport } = require('./load')
+const {
+  addressesOf, clearStale, expand, isAbstract, listenFault, packRanges, tcpAddress, unixAddress
+} = require('./listen')
 
 const ANY_METHOD = 0xffffffff
 const NO_HANDLER = 0xffffffff
@@ -47,12 +50,12 @@ function install (dispatcher, app) {
     for (const entry of app.entries) {
       const pattern = Buffer.from(entry.pattern, 'latin1')
       if (entry.kind === 'handler') {
-        binding.addRoute(handle, pattern, maskOf(entry.methods), handlers.length, NO_REPLY, 0)
+        binding.addRoute(handle, pattern, maskOf(entry.methods), handlers.length, NO_REPLY, 0, entry.bodyBytes)
         handlers.push(entry)
       } else {
         const number = addReply(dispatcher, entry)
         numbers.push(number)
-        binding.addRoute(handle, pattern, maskOf(entry.methods), NO_HANDLER, number, 0)
+        binding.addRoute(handle, pattern, maskOf(entry.methods), NO_HANDLER, number, 0, 0)
       }
     }
     binding.commitRoutes(handle, app.handler === null ? NO_HANDLER : handlers.length, 0)
@@ -64,36 +67,90 @@ function install (dispatcher, app) {
 
 // ---- listening ----
 
-async function addressesOf ({ host, hasHost }) {
-  if (!hasHost) return ['::', '0.0.0.0'] // the second where there is no IPv6
-  if (isIP(host) !== 0) return [host]
-  return [(await lookup(host)).address]
-}
-
 function systemFault (code) {
   const name = getSystemErrorName(code)
   return Object.assign(new Error(`listen ${name}`), { code: name, errno: code })
 }
 
-async function listen (binding, handle, options) {
-  const addresses = await addressesOf(options)
+function tryListen (binding, handle, where, { port = 0, backlog = 1, ipv6Only = false, reusePort = false, mode }) {
+  const result = binding.listen(handle, where, port, backlog, ipv6Only, reusePort, mode)
+  if (result < 0) throw systemFault(result)
+  return result
+}
+
+async function listenTcp (binding, handle, listener) {
+  const addresses = await addressesOf(listener)
   for (const address of addresses) {
-    const result = binding.listen(handle, address, options.port, options.backlog, false, false)
-    if (result >= 0) return result
-    const err = systemFault(result)
-    const isLast = address === addresses[addresses.length - 1]
-    if (isLast || (err.code !== 'EAFNOSUPPORT' && err.code !== 'EADDRNOTAVAIL')) throw err
+    try {
+      return tcpAddress(listener.host, tryListen(binding, handle, address, listener))
+    } catch (err) {
+      const isLast = address === addresses.at(-1)
+      if (isLast || (err.code !== 'EAFNOSUPPORT' && err.code !== 'EADDRNOTAVAIL')) throw err
+    }
   }
+}
+
+async function listenUnix (binding, handle, listener) {
+  const where = Buffer.from(listener.path)
+  try {
+    tryListen(binding, handle, where, listener)
+  } catch (err) {
+    if (err.code !== 'EADDRINUSE' || isAbstract(listener) || !await clearStale(listener.path)) throw err
+    tryListen(binding, handle, where, listener)
+  }
+  return unixAddress(listener.path)
+}
+
+function describe (binding, { fd }) {
+  const found = binding.describe(fd)
+  if (typeof found === 'number') throw systemFault(found)
+  const [family, port, text] = found
+  return family === 0 ? unixAddress(text) : tcpAddress(text, port)
+}
+
+function listenOne (binding, handle, listener) {
+  switch (listener.kind) {
+    case 'unix': return listenUnix(binding, handle, listener)
+    case 'fd': return tryListen(binding, handle, listener.fd, listener)
+    default: return listenTcp(binding, handle, listener)
+  }
+}
+
+async function explained (listener, work) {
+  try {
+    return await work()
+  } catch (err) {
+    throw listenFault(err, listener)
+  }
+}
+
+// Descriptors are looked at before the first is taken.
+async function listen (binding, handle, listeners) {
+  const all = expand(listeners)
+  const known = new Map()
+  for (const each of all) {
+    if (each.kind === 'fd') known.set(each, await explained(each, () => describe(binding, each)))
+  }
+  const addresses = []
+  for (const each of all) {
+    const address = await explained(each, () => listenOne(binding, handle, each))
+    addresses.push(known.get(each) ?? address)
+  }
+  return addresses
 }
 
 // ---- the server ----
 
-function coreOptions ({ limits, timeouts }) {
+function coreOptions ({ limits, timeouts, parser, proxySources }, transport) {
   return {
+    transport,
+    proxySources: packRanges(proxySources),
+    wantsLlhttp: parser === 'llhttp' ? 1 : 0,
     headerBytes: limits.headerBytes,
     headerCount: limits.headerCount,
     targetBytes: limits.targetBytes,
     bodyBytes: limits.bodyBytes,
+    bodyBytesPerSecond: limits.bodyBytesPerSecond,
     connections: limits.connections,
     requestsPerConnection: limits.requestsPerConnection,
     heldBytes: limits.outgoingBytes * HELD_FACTOR,
@@ -108,28 +165,32 @@ function end (dispatcher) {
   dispatcher.isolation.dispose()
 }
 
-function stop (dispatcher) {
+function stop (dispatcher, grace) {
   return new Promise((resolve) => {
     dispatcher.onDrained = () => {
       dispatcher.onDrained = null
       end(dispatcher)
       resolve()
     }
-    dispatcher.binding.shutdown(dispatcher.handle)
+    dispatcher.binding.shutdown(dispatcher.handle, grace)
   })
 }
 
 async function createServer (options, app, binding) {
+  const refusal = options.parser === 'llhttp' ? binding.info().llhttp : ''
+  if (refusal !== '') throw fault('ERR_MILLRACE_UNSUPPORTED', `parser: 'llhttp' cannot be had of this Node. ${refusal}`)
   // First of all and before any wait: requests run in the async context of serve().
   const dispatcher = new Dispatcher(binding, createIsolation())
-  dispatcher.open(binding.create(coreOptions(options), dispatcher.onBatch))
+  dispatcher.limit(options.limits.outgoingBytes)
+  dispatcher.trust = options.trust
+  dispatcher.open(binding.create(coreOptions(options, chooseTransport(binding).transport), dispatcher.onBatch))
   try {
     install(dispatcher, app)
-    const port = await listen(binding, dispatcher.handle, options)
+    const addresses = await listen(binding, dispatcher.handle, options.listeners)
     return new MillraceServer(options, 'native', {
-      port,
+      addresses,
       swap: (next) => install(dispatcher, next),
-      stop: () => stop(dispatcher),
+      stop: (grace) => stop(dispatcher, grace),
       force: () => dispatcher.onDrained?.()
     })
   } catch (err) {

@@ -4,20 +4,30 @@
 //
 // A socket's state: open -> closing (an answer or an error said so; later requests are ignored).
 
+const fs = require('node:fs')
 const http = require('node:http')
+const net = require('node:net')
 const {
-  kMethod, kTarget, kMinor, kRawHeaders, kParams, kAddress, kBody, kAlive, kOnGone, kFinish, kRequest, kDone
+  kMethod, kTarget, kMinor, kRawHeaders, kParams, kAddress, kTrust, kBody, kExpects, kAlive, kOnGone, kFinish, kBegin,
+  kWrite, kDrained, kEnd, kAbort, kInform, kRequest, kDone, kSent, kStream
 } = require('./symbols')
 const { MillraceRequest } = require('./request')
 const { MillraceResponse, fieldsOf, finishReply } = require('./response')
 const { closes } = require('./fields')
 const { MillraceServer } = require('./server')
-const { TEXT, headText, reasonOf, hasNoLength } = require('./head')
+const { TEXT, headText, reasonOf, hasNoLength, hasNoContent } = require('./head')
+const { Body, LOST, contentFault } = require('./body')
+const { Intake } = require('./intake')
 const { run, plain } = require('./settle')
 const { splitTarget } = require('./target')
 const { fieldValue } = require('./joined')
+const { fault } = require('./errors')
+const { clearStale, expand, isAbstract, listenFault, tcpAddress, unixAddress } = require('./listen')
 
 const NOTHING = Buffer.alloc(0)
+const SLOW_BYTES = 1024 * 1024 // waiting bytes that make a client slow, unless limits say less
+const HELD_FACTOR = 4 // of limits.outgoingBytes: then the connection is given up
+const READ_PAST_BYTES = 256 * 1024 // content that is read for the next request's sake
 
 // Symbols of this file: what hangs on the objects of node:http and on ours.
 const kState = Symbol('state')
@@ -31,6 +41,13 @@ const kOwner = Symbol('owner')
 const kGone = Symbol('gone')
 const kLeft = Symbol('left')
 const kCallbacks = Symbol('callbacks')
+const kIsLast = Symbol('isLast')
+const kExpecting = Symbol('expecting')
+const kIsContinued = Symbol('isContinued')
+const kIntake = Symbol('intake')
+const kIsOver = Symbol('isOver')
+const kIsSized = Symbol('isSized')
+const kDrains = Symbol('drains')
 
 // ---- requests and responses ----
 
@@ -41,8 +58,12 @@ class NodeRequest extends MillraceRequest {
     this[kState] = state
     this[kEntry] = null
     this[kRaw] = null
-    this[kContent] = NOTHING
+    this[kContent] = null
     this[kResponse] = null
+    this[kIntake] = null // while content is still coming
+    this[kExpecting] = false // a 100 (Continue), for content that streams
+    this[kIsContinued] = false
+    this[kIsLast] = false // of its connection, by the limit of requests
     this[kLeft] = false
     this[kCallbacks] = []
   }
@@ -52,7 +73,9 @@ class NodeRequest extends MillraceRequest {
   [kMinor] () { return this[kMessage].httpVersionMinor === 0 ? 0 : 1 }
   [kRawHeaders] () { return this[kMessage].rawHeaders }
   [kAddress] () { return this[kState].address }
-  [kBody] () { return this[kContent] }
+  [kTrust] () { return this[kState].server.options.trust }
+  [kBody] () { return this[kContent] ?? (this[kContent] = Body.of(NOTHING)) }
+  [kExpects] () { return this[kExpecting] }
   [kAlive] () { return !this[kLeft] }
 
   [kParams] () {
@@ -77,10 +100,13 @@ class NodeResponse extends MillraceResponse {
     this[kOwner] = req
     this[kState] = state
     this[kGone] = false
+    this[kIsOver] = false // the engine itself has answered
+    this[kIsSized] = true // the client sees by the framing when an answer was cut short
+    this[kDrains] = []
     req[kResponse] = this
   }
 
-  [kAlive] () { return !this[kGone] }
+  [kAlive] () { return !this[kGone] && !this[kIsOver] }
   [kRequest] () { return this[kOwner] }
 
   [kFinish] (status, headers, body, { close, hasDate, length }) {
@@ -88,22 +114,88 @@ class NodeResponse extends MillraceResponse {
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     const flat = headers.slice()
     if (!hasNoLength(status)) flat.push('Content-Length', String(length >= 0 ? length : bytes === null ? 0 : bytes.byteLength))
-    if (!hasDate) flat.push('Date', dateText())
-    pushConnection(flat, this, close)
-    out.sendDate = false
-    out.removeHeader('Connection') // else node:http adds lines of its own
-    out.writeHead(status, reasonOf(status), flat)
+    writeHead(this, status, flat, hasDate, close || leavesContent(this[kOwner]))
+    abandonContent(this[kOwner])
     // Bytes, not a string: node:http would write latin1 header values as UTF-8 in front of one.
     if (bytes === null || bytes.byteLength === 0) out.end()
     else out.end(bytes)
+  }
+
+  [kBegin] (status, headers, { close, hasDate, length }) {
+    const flat = headers.slice()
+    const isOld = this[kOwner][kMinor]() === 0
+    this[kStream].hasContent = !hasNoContent(status) && this[kOwner].method !== 'HEAD'
+    if (length >= 0 && !hasNoLength(status)) flat.push('Content-Length', String(length))
+    else if (status === 205) flat.push('Content-Length', '0')
+    else if (!hasNoLength(status) && !isOld) flat.push('Transfer-Encoding', 'chunked')
+    else this[kIsSized] = !this[kStream].hasContent
+    writeHead(this, status, flat, hasDate, close || !this[kIsSized])
+    this[kOut]._send('', 'latin1') // flushHeaders() would take latin1 for UTF-8
+  }
+
+  [kWrite] (chunk) {
+    const out = this[kOut]
+    const stream = this[kStream]
+    if (!stream.hasContent) return true
+    const { slowBytes, heldBytes } = this[kState].server
+    const before = out.writableLength
+    out.write(typeof chunk === 'string' ? Buffer.from(chunk) : chunk, (err) => { if (!err) tellDrained(this) })
+    if (before > 0 && out.writableLength > heldBytes) this[kState].socket.destroy()
+    stream.isSlow = out.writableLength >= slowBytes
+    return !stream.isSlow
+  }
+
+  [kDrained] () {
+    if (this[kStream] === null || !this[kStream].isSlow) return Promise.resolve(true)
+    return new Promise((resolve) => this[kDrains].push(resolve))
+  }
+
+  [kEnd] (trailers) {
+    const out = this[kOut]
+    const pairs = []
+    for (let i = 0; i < trailers.length; i += 2) pairs.push([trailers[i], trailers[i + 1]])
+    if (pairs.length > 0 && out.chunkedEncoding) out.addTrailers(pairs)
+    if (leavesContent(this[kOwner])) this[kState].isClosing = true
+    abandonContent(this[kOwner])
+    out.end()
+  }
+
+  // In its turn, and when node:http has written what it held back until the next tick.
+  [kAbort] () {
+    const { socket } = this[kState]
+    const cut = () => setImmediate(() => this[kIsSized] ? socket.destroy() : socket.resetAndDestroy())
+    this[kState].isClosing = this[kState].hasLast = true
+    if (this[kOut].socket !== null) cut()
+    else this[kOut].once('socket', cut)
+  }
+
+  [kInform] (status, headers) {
+    if (this[kOwner][kMinor]() > 0) this[kOut]._writeRaw(`${headText(status, headers)}\r\n`, 'latin1')
   }
 
   gone () {
     if (this[kGone]) return
     this[kGone] = true
     this[kDone](false)
+    for (const resolve of this[kDrains].splice(0)) resolve(false)
     this[kOwner].left()
+    this[kOwner][kIntake]?.fail(LOST.aborted, 0)
   }
+}
+
+function writeHead (res, status, flat, hasDate, close) {
+  const out = res[kOut]
+  if (!hasDate) flat.push('Date', dateText())
+  pushConnection(flat, res, close)
+  out.sendDate = false
+  out.removeHeader('Connection') // else node:http adds lines of its own
+  out.writeHead(status, reasonOf(status), flat)
+}
+
+function tellDrained (res) {
+  if (res[kDrains].length === 0 || res[kOut].writableLength > 0) return
+  res[kStream].isSlow = false
+  for (const resolve of res[kDrains].splice(0)) resolve(true)
 }
 
 let dateAt = 0
@@ -118,9 +210,9 @@ function dateText () {
   return date
 }
 
-// Whether the client will send nothing more, and this is the last of what it asked.
+// Whether nothing more will be asked, or taken, and this is the last of what was.
 function isFinal (state, res) {
-  return state.hasEnded && [...state.open].at(-1) === res
+  return (state.hasEnded || state.server.isStopping) && [...state.open].at(-1) === res
 }
 
 function pushConnection (flat, res, close) {
@@ -129,8 +221,8 @@ function pushConnection (flat, res, close) {
   const said = fieldValue(message.rawHeaders, 'connection') ?? ''
   const isOld = message.httpVersionMinor === 0
   const wantsKeep = isOld ? /\bkeep-alive\b/i.test(said) : true
-  if (close || state.isLast || isFinal(state, res) || state.server.isStopping || !wantsKeep || closes(said)) {
-    state.isClosing = true
+  if (close || res[kOwner][kIsLast] || isFinal(state, res) || !wantsKeep || closes(said)) {
+    state.isClosing = state.hasLast = true
     flat.push('Connection', 'close')
   } else if (isOld) {
     flat.push('Connection', 'keep-alive')
@@ -146,9 +238,11 @@ class SocketState {
     this.address = { ip: socket.remoteAddress ?? '', port: socket.remotePort ?? 0 } // the socket forgets them
     this.open = new Set() // responses not yet complete
     this.count = 0 // requests so far
-    this.isLast = false // the limit of requests is reached
+    this.isFull = false // the limit of requests is reached
+    this.intake = null // of the request whose content comes; there is one at a time
     this.hasEnded = false // the client has shut its side down
     this.isClosing = false
+    this.hasLast = false // a last answer was given: what was asked behind it is not processed
     this.error = 0 // a status to send once the open ones are complete
   }
 }
@@ -216,14 +310,23 @@ function onClientError (server, err, socket) {
     socket.destroy()
     return
   }
-  // A request that broke off in its body is this error's request; nothing else will answer it.
-  for (const res of state.open) {
-    if (!res[kOwner][kMessage].complete && !res.sent) {
-      state.open.delete(res)
-      res.gone()
-    }
+  const intake = state.intake
+  const isInContent = intake !== null && !intake.isOver
+  if (err.code === 'HPE_INVALID_EOF_STATE') {
+    // A request that was cut short is nobody's; those before it get their answers.
+    state.hasEnded = true
+    if (isInContent) intake.fail(LOST.aborted, 0)
+    endWhenIdle(state)
+    return
   }
-  sendError(state, statusOfParser(err, server.options.limits))
+  const status = statusOfParser(err, server.options.limits)
+  if (isInContent) intake.fail(LOST.bad, status)
+  else sendError(state, status)
+}
+
+// Nothing more will be asked.
+function endWhenIdle (state) {
+  if (state.hasEnded && state.open.size === 0) state.socket.destroySoon()
 }
 
 function statusOfParser (err, limits) {
@@ -279,37 +382,45 @@ function codingFault ({ headers, httpVersionMinor }) {
 }
 
 function begin (server, message, out) {
-  const { socket } = message
-  const state = socket[kState]
-  if (state === undefined || state.isClosing) return null
+  const state = message.socket[kState]
+  if (state === undefined || state.isClosing || state.isFull) return null
   const { requestsPerConnection } = server.options.limits
-  state.count++
-  state.isLast = requestsPerConnection > 0 && state.count >= requestsPerConnection
   const req = new NodeRequest(message, state)
   const res = new NodeResponse(out, req, state)
+  state.count++
+  req[kIsLast] = state.isFull = requestsPerConnection > 0 && state.count >= requestsPerConnection
   state.open.add(res)
-  out.once('finish', () => {
-    state.open.delete(res)
-    res[kDone](true)
-    flushError(state)
-  })
+  out._expect_continue = false // else node:http closes when no 100 was sent
+  out.once('finish', () => onFinish(state, res))
   out.on('error', () => {}) // of a socket that went; 'close' tells
   message.on('error', () => {})
   return req
 }
 
+function onFinish (state, res) {
+  state.open.delete(res)
+  res[kDone](true)
+  flushError(state)
+  if (state.isClosing && state.error === 0 && state.open.size === 0) state.socket.destroySoon()
+  endWhenIdle(state)
+}
+
+// A tick later, what of the content came with the head is there; and requests keep their order.
 function onRequest (server, message, out, expects) {
   const req = begin(server, message, out)
   if (req === null) return
+  process.nextTick(() => {
+    if (req[kState].hasLast) req[kState].open.delete(req[kResponse])
+    else take(server, req, expects)
+  })
+}
+
+function take (server, req, expects) {
   const { limits } = server.options
-  const bad = headFault(message, limits)
+  const bad = headFault(req[kMessage], limits)
   if (bad !== 0) refuse(req, bad)
   else if (expects === 'other') refuse(req, 417)
-  else if (Number(message.headers['content-length'] ?? 0) > limits.bodyBytes) refuse(req, 413)
-  else {
-    if (expects === '100-continue') out.writeContinue()
-    route(server, req)
-  }
+  else dispatch(server, req, expects)
 }
 
 // Answers and closes: what follows on this connection cannot be trusted, or is not wanted.
@@ -317,23 +428,42 @@ function refuse (req, status) {
   plain(req[kResponse], status, true)
 }
 
-function route (server, req) {
+function dispatch (server, req, expects) {
   const { app } = server
-  const res = req[kResponse]
-  const { path } = splitTarget(req.url)
-  if (req.url === '*') {
-    allow(res, 204, 'GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS')
-    return
+  const message = req[kMessage]
+  const found = req.url === '*' ? { kind: 'server' } : app.router.match(req.method, splitTarget(req.url).path)
+  const entry = found.kind === 'action' ? found.entry : null
+  const isWanted = entry !== null ? entry.kind === 'handler' : found.kind === 'none' && app.handler !== null
+  const most = (isWanted && entry?.bodyBytes) || server.options.limits.bodyBytes
+  const go = () => answer(app, req, found)
+  if (!hasBody(message)) go()
+  else if (lengthOf(message) > most) refuse(req, 413)
+  else if (isWhole(message)) {
+    req[kContent] = Body.of(message.read() ?? NOTHING)
+    message.resume()
+    go()
+  } else if (isWanted) {
+    req[kExpecting] = expects === '100-continue'
+    receive(server, req, most)
+    go()
+  } else {
+    readPast(server, req, most, expects === '100-continue', go)
   }
-  const found = app.router.match(req.method, path)
+}
+
+function answer (app, req, found) {
+  const res = req[kResponse]
   switch (found.kind) {
+    case 'server':
+      allow(res, 204, 'GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS')
+      break
     case 'action':
       req[kEntry] = found.entry
       req[kRaw] = found.raw
-      act(server, app, found.entry, req)
+      act(app, found.entry, req)
       break
     case 'none':
-      if (app.handler !== null) withBody(server, req, () => run(app, app.handler, req, res))
+      if (app.handler !== null) run(app, app.handler, req, res)
       else plain(res, 404)
       break
     case 'bad':
@@ -352,51 +482,123 @@ function allow (res, status, methods) {
   res.send(hasText ? reasonOf(status) : null)
 }
 
-function act (server, app, entry, req) {
+function act (app, entry, req) {
   const res = req[kResponse]
-  if (entry.kind === 'handler') withBody(server, req, () => run(app, entry.fn, req, res))
+  if (entry.kind === 'handler') run(app, entry.fn, req, res)
   else run(app, () => { finishReply(res, entry.descriptor) }, req, res)
 }
 
+// ---- the content of a request ----
+
 function hasBody (message) {
-  return message.headers['transfer-encoding'] !== undefined || Number(message.headers['content-length'] ?? 0) > 0
+  return message.headers['transfer-encoding'] !== undefined || lengthOf(message) > 0
 }
 
-// Calls `then` once the body is there; over the limit, answers 413 instead.
-function withBody (server, req, then) {
-  const message = req[kMessage]
-  if (!hasBody(message)) {
-    then()
+function lengthOf (message) {
+  return Number(message.headers['content-length'] ?? 0)
+}
+
+// Whether all of it came together with the head.
+function isWhole (message) {
+  return message.headers['transfer-encoding'] === undefined && message.readableLength >= lengthOf(message)
+}
+
+function intakeOf (server, req, most, done) {
+  const { limits, timeouts } = server.options
+  const intake = new Intake(req[kMessage], { bytes: most, bytesPerSecond: limits.bodyBytesPerSecond, ms: timeouts.body }, done)
+  req[kIntake] = req[kState].intake = intake
+  return intake
+}
+
+// The content goes to the handler as it comes.
+function receive (server, req, most) {
+  const body = new Body({
+    start: () => sendContinue(req),
+    take: (bytes) => intake.take(bytes)
+  })
+  const intake = intakeOf(server, req, most, (reason, status) => {
+    req[kIntake] = null
+    if (reason === 0) return
+    body.fail(contentFault(reason))
+    if (reason !== LOST.aborted) endByItself(req, status)
+  })
+  req[kContent] = body
+  intake.start(body)
+}
+
+// Whether the client still waits for a 100 (Continue).
+function owesContinue (req) {
+  return req[kExpecting] && !req[kIsContinued] && req[kIntake] !== null && req[kIntake].received === 0
+}
+
+// Behind the head of an answer it would be content.
+function sendContinue (req) {
+  if (!owesContinue(req) || req[kResponse][kSent]) return
+  req[kIsContinued] = true
+  req[kResponse][kOut].writeContinue()
+}
+
+// The answer comes when the content that nobody wants has been read past.
+function readPast (server, req, most, expects, go) {
+  if (expects) {
+    req[kIsLast] = true // the client need not send what nobody will read
+    go()
     return
   }
-  const chunks = []
-  let size = 0
-  const onData = (chunk) => {
-    size += chunk.length
-    if (size <= server.options.limits.bodyBytes) {
-      chunks.push(chunk)
-      return
-    }
-    chunks.length = 0
-    message.off('data', onData).off('end', onEnd).resume()
-    refuse(req, 413)
+  const intake = intakeOf(server, req, most, (reason, status) => {
+    req[kIntake] = null
+    if (reason === LOST.aborted) forget(req)
+    else if (reason !== 0) endByItself(req, status)
+    else if (!req[kState].hasLast) go()
+  })
+  intake.start(null)
+}
+
+// Nobody will answer a request that was cut short before it was acted on.
+function forget (req) {
+  const state = req[kState]
+  state.open.delete(req[kResponse])
+  endWhenIdle(state)
+}
+
+// The engine's own answer, unless one has begun; either way the last of its connection.
+function endByItself (req, status) {
+  const res = req[kResponse]
+  const state = req[kState]
+  if (!res[kSent] && !res[kGone]) {
+    res[kIsOver] = true
+    res[kFinish](status, TEXT, reasonOf(status), { close: true, hasDate: false, length: -1 })
   }
-  const onEnd = () => {
-    req[kContent] = Buffer.concat(chunks, size)
-    then()
-  }
-  message.on('data', onData).on('end', onEnd)
+  state.isClosing = true
+  if (!state.open.has(res)) state.socket.destroySoon()
+}
+
+// Too much is left to be read past for the sake of the next request.
+function leavesContent (req) {
+  const intake = req[kIntake]
+  if (intake === null) return false
+  const message = req[kMessage]
+  const isChunked = message.headers['transfer-encoding'] !== undefined
+  return isChunked || lengthOf(message) - intake.received > READ_PAST_BYTES || owesContinue(req)
+}
+
+// The answer is complete; the rest of the content is read past.
+function abandonContent (req) {
+  const intake = req[kIntake]
+  if (intake === null) return
+  req[kContent]?.fail(contentFault(LOST.unread))
+  intake.discard()
 }
 
 // ---- the server ----
 
 function httpOptions ({ limits, timeouts }) {
-  const { header, body, keepAlive } = timeouts
+  const { header, keepAlive } = timeouts
   return {
     // Generous, because it counts other bytes than limits.headerBytes does; headFault() is exact.
     maxHeaderSize: 2 * limits.headerBytes + limits.targetBytes,
     headersTimeout: header,
-    requestTimeout: body === 0 ? 0 : header + body,
+    requestTimeout: 0, // the intake's own is not the client's while we make it wait
     keepAliveTimeout: keepAlive,
     connectionsCheckingInterval: Math.min(1000, Math.max(50, header >> 1)),
     noDelay: true,
@@ -419,26 +621,95 @@ function createHttp (server) {
   return made
 }
 
-function listen (made, { port, host, hasHost, backlog }) {
+// ---- listening ----
+
+function tryListen (made, where) {
   return new Promise((resolve, reject) => {
     made.once('error', reject)
-    // Without a host, node:http takes '::', or '0.0.0.0' where there is no IPv6.
-    made.listen(hasHost ? { port, host, backlog } : { port, backlog }, () => {
+    made.listen(where, () => {
       made.off('error', reject)
       resolve()
     })
   })
 }
 
-function stop (server) {
-  server.isStopping = true
-  return new Promise((resolve) => {
-    server.http.close(() => resolve())
-    // Whoever has no request running would wait for the client otherwise.
-    for (const state of server.sockets) {
-      if (state.open.size === 0) state.socket.destroySoon()
+async function listenUnix (made, { path, mode, backlog }) {
+  try {
+    await tryListen(made, { path, backlog })
+  } catch (err) {
+    if (err.code !== 'EADDRINUSE' || isAbstract({ path }) || !await clearStale(path)) throw err
+    await tryListen(made, { path, backlog })
+  }
+  if (mode !== undefined) fs.chmodSync(path, mode)
+  return unixAddress(path)
+}
+
+function addressOf (made, host) {
+  const bound = made.address()
+  if (bound === null || typeof bound === 'string') return unixAddress(bound ?? '')
+  return tcpAddress(host ?? bound.address, bound.port)
+}
+
+async function listenOne (made, listener) {
+  const { kind, host, port, hasHost, ipv6Only, reusePort, backlog } = listener
+  if (kind === 'unix') return listenUnix(made, listener)
+  if (kind === 'fd') {
+    await tryListen(made, { fd: listener.fd })
+    return addressOf(made)
+  }
+  // Without a host, node:http takes '::', or '0.0.0.0' where there is no IPv6.
+  await tryListen(made, { port, backlog, ipv6Only, reusePort, ...((hasHost || ipv6Only) && { host }) })
+  return addressOf(made, host)
+}
+
+// An http.Server listens in one place; the sockets of the others are handed to it.
+function doorTo (made) {
+  const door = net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => made.emit('connection', socket))
+  return door
+}
+
+async function listen (server, listeners) {
+  const addresses = []
+  for (const listener of expand(listeners)) {
+    const made = addresses.length === 0 ? server.http : doorTo(server.http)
+    try {
+      addresses.push(await listenOne(made, listener))
+    } catch (err) {
+      for (const each of [...server.doors, made]) each.close(() => {})
+      throw listenFault(err, listener)
     }
-  })
+    server.doors.push(made)
+    made.on('error', () => {}) // accept() failing now and then must not end the process
+  }
+  return addresses
+}
+
+// net.Server takes reusePort from these versions on, and does not say so when it does not.
+function sharesPorts () {
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
+}
+
+function checkListening ({ listeners, proxySources }) {
+  if (proxySources.length > 0) throw fault('ERR_MILLRACE_UNSUPPORTED', 'proxyProtocol needs the native engine; node:http cannot read its header.')
+  if (!sharesPorts() && listeners.some(({ reusePort }) => reusePort)) throw fault('ERR_MILLRACE_UNSUPPORTED', 'reusePort needs the native engine, or Node 22.12 or 23.1 and later.')
+}
+
+// ---- the end ----
+
+function stop (server, grace) {
+  server.isStopping = true
+  setTimeout(() => closeIdle(server), grace)
+  // http.Server's own close() ends idle connections at once; a request may be on its way there.
+  return Promise.all(server.doors.map((door) => new Promise((resolve) => net.Server.prototype.close.call(door, () => resolve()))))
+}
+
+// Whoever has no request running would wait for the client otherwise.
+function closeIdle (server) {
+  server.http.close(() => {}) // stops its timer; it is closed already
+  for (const state of server.sockets) {
+    if (state.open.size === 0) state.socket.destroySoon()
+  }
 }
 
 function force (server) {
@@ -449,14 +720,24 @@ function force (server) {
 }
 
 async function createServer (options, app) {
-  const server = { options, app, sockets: new Set(), isStopping: false, http: null }
+  const { outgoingBytes } = options.limits
+  const server = {
+    options,
+    app,
+    sockets: new Set(),
+    isStopping: false,
+    http: null,
+    doors: [], // net.Servers that listen, http among them
+    slowBytes: Math.min(SLOW_BYTES, outgoingBytes),
+    heldBytes: outgoingBytes * HELD_FACTOR
+  }
+  checkListening(options)
   server.http = createHttp(server)
-  await listen(server.http, options)
-  server.http.on('error', () => {}) // accept() failing now and then must not end the process
+  const addresses = await listen(server, options.listeners)
   return new MillraceServer(options, 'node', {
-    port: server.http.address().port,
+    addresses,
     swap (next) { server.app = next },
-    stop: () => stop(server),
+    stop: (grace) => stop(server, grace),
     force: () => force(server)
   })
 }

@@ -3,6 +3,8 @@
 
 const { fault, rangeFault, show } = require('./errors')
 const { checkKeys } = require('./keys')
+const { PLACES, listenersOf, rangesOf } = require('./listen')
+const { trustOf } = require('./forwarded')
 
 const INT_MAX = 2147483647 // also the longest timer, in ms
 
@@ -12,6 +14,7 @@ const LIMITS = {
   headerCount: [100, 1, 1000, 'fields'],
   targetBytes: [8192, 16, 65535, 'bytes'],
   bodyBytes: [16777216, 0, INT_MAX, 'bytes'],
+  bodyBytesPerSecond: [1024, 0, INT_MAX, 'bytes per second, 0 for any'],
   connections: [0, 0, INT_MAX, 'connections, 0 for any number'],
   requestsPerConnection: [0, 0, INT_MAX, 'requests, 0 for any number'],
   outgoingBytes: [16777216, 4096, 536870911, 'bytes']
@@ -25,15 +28,14 @@ const TIMEOUTS = {
   linger: [2000, 0, 60000, 'ms']
 }
 
-const PORT = [3000, 0, 65535, '0 for a free one']
-const BACKLOG = [1024, 1, 65535, 'connections']
 const DEADLINE = [10000, 0, INT_MAX, 'ms']
+const GRACE = [250, 0, INT_MAX, 'ms']
 const KEYS = [
-  'port', 'host', 'hostname', 'path', 'fd', 'backlog', 'threads', 'engine', 'routes', 'handler', 'error', 'limits', 'timeouts'
+  ...PLACES, 'listen', 'proxyProtocol', 'trustProxy', 'threads', 'engine', 'parser', 'routes', 'handler', 'error', 'limits', 'timeouts'
 ]
 
 // What other servers call these.
-const ALIASES = { fetch: 'handler', onError: 'error', listen: 'port', workers: 'threads' }
+const ALIASES = { fetch: 'handler', onError: 'error', workers: 'threads' }
 
 function refuse (detail) {
   return fault('ERR_MILLRACE_OPTION', detail)
@@ -59,17 +61,12 @@ function integers (group, value, rows) {
   return result
 }
 
-// Environment variables are strings, so a port may be one.
-function portOf (value) {
-  return integer('port', typeof value === 'string' && /^[0-9]{1,5}$/.test(value) ? Number(value) : value, PORT)
-}
-
-function hostOf ({ host, hostname }) {
-  if (host !== undefined && hostname !== undefined && host !== hostname) throw refuse('host and hostname are the same option; give one.')
-  const given = host ?? hostname
-  if (given === undefined) return undefined
-  if (typeof given === 'string' && given !== '' && !/[\s/\0]/.test(given)) return given.replace(/^\[(.*)\]$/, '$1')
-  throw refuse(`host is a name or an address, not ${show(given)}.`)
+// The ranges of peers that speak the PROXY protocol.
+function proxySourcesOf (value) {
+  if (value === undefined || value === null) return []
+  if (typeof value !== 'object' || Array.isArray(value)) throw refuse(`proxyProtocol is { from: [ranges] }, not ${show(value)}.`)
+  checkKeys(value, ['from'], 'option in proxyProtocol named', refuse)
+  return rangesOf('proxyProtocol.from', value.from)
 }
 
 function threadsOf (value) {
@@ -82,6 +79,11 @@ function threadsOf (value) {
 function engineOf (value) {
   if (value === undefined || value === 'native' || value === 'node') return value
   throw refuse(`engine is 'native' or 'node', not ${show(value)}.`)
+}
+
+function parserOf (value) {
+  if (value === undefined || value === 'millrace' || value === 'llhttp') return value ?? 'millrace'
+  throw refuse(`parser is 'millrace' or 'llhttp', not ${show(value)}.`)
 }
 
 function routesOf (value) {
@@ -102,9 +104,6 @@ function checkNames (options) {
     if (options[alias] !== undefined) throw refuse(`There is no option ${alias}. Did you mean ${ALIASES[alias]}?`)
   }
   checkKeys(options, KEYS, 'option', refuse)
-  for (const name of ['path', 'fd']) {
-    if (options[name] !== undefined) throw refuseUnsupported(`Listening by ${name} is not there yet; give host and port.`)
-  }
 }
 
 // The part of the options that reload() can change.
@@ -118,14 +117,13 @@ function normaliseAnswers ({ routes, handler, error }) {
 
 function normalise (options = {}) {
   checkNames(options)
-  const host = hostOf(options)
   return {
-    port: portOf(options.port),
-    host: host ?? '::', // dual-stack; without IPv6, '0.0.0.0'
-    hasHost: host !== undefined,
-    backlog: integer('backlog', options.backlog, BACKLOG),
+    listeners: listenersOf(options, integer),
+    proxySources: proxySourcesOf(options.proxyProtocol),
+    trust: trustOf(options.trustProxy),
     threads: threadsOf(options.threads),
     engine: engineOf(options.engine),
+    parser: parserOf(options.parser), // of the native engine; node:http has llhttp in any case
     limits: integers('limits', options.limits, LIMITS),
     timeouts: integers('timeouts', options.timeouts, TIMEOUTS),
     ...normaliseAnswers(options)
@@ -143,10 +141,16 @@ function normaliseReload (partial, before) {
 
 function deadlineOf (options = {}) {
   if (options === null || typeof options !== 'object') throw refuse(`close() takes an object, not ${show(options)}.`)
-  checkKeys(options, ['deadline'], 'option for close()', refuse)
+  checkKeys(options, ['deadline', 'grace'], 'option for close()', refuse)
   return integer('deadline', options.deadline, DEADLINE)
+}
+
+// How long idle connections stay open, for requests that are on their way already.
+function graceOf ({ grace } = {}) {
+  return integer('grace', grace, GRACE)
 }
 
 exports.normalise = normalise
 exports.normaliseReload = normaliseReload
 exports.deadlineOf = deadlineOf
+exports.graceOf = graceOf

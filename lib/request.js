@@ -5,9 +5,10 @@
 
 const { inspect } = require('node:util')
 const {
-  kMethod, kTarget, kMinor, kRawHeaders, kParams, kAddress, kBody, kAlive, kOnGone, kMore
+  kMethod, kTarget, kMinor, kRawHeaders, kParams, kAddress, kTrust, kBody, kExpects, kAlive, kOnGone, kMore
 } = require('./symbols')
 const { clientFault } = require('./errors')
+const { resolveClient } = require('./forwarded')
 const { splitTarget } = require('./target')
 const { fieldValue, headersOf, put } = require('./joined')
 
@@ -20,7 +21,7 @@ class More {
     this.params = undefined
     this.rawHeaders = undefined
     this.headers = undefined
-    this.address = undefined
+    this.client = undefined
     this.controller = undefined
   }
 }
@@ -34,9 +35,18 @@ function partsOf (req) {
   return more.parts ?? (more.parts = splitTarget(req.url))
 }
 
-function addressOf (req) {
+// Who asks, as far as trusted proxies tell: { ip, port, protocol, host }, the last two undefined when
+// none does.
+function clientOf (req) {
   const more = moreOf(req)
-  return more.address ?? (more.address = req[kAddress]())
+  return more.client ?? (more.client = findClient(req))
+}
+
+function findClient (req) {
+  const { ip, port } = req[kAddress]()
+  const peer = { ip: ip.startsWith('::ffff:') && ip.includes('.') ? ip.slice(7) : ip, port, protocol: undefined, host: undefined }
+  const trust = req[kTrust]()
+  return trust === null ? peer : resolveClient(trust, peer, req.rawHeaders)
 }
 
 function decodeParams (flat) {
@@ -56,9 +66,9 @@ function watch (req) {
 }
 
 function urlOf (req) {
-  const { path, search, authority } = partsOf(req)
+  const { path, search } = partsOf(req)
   const rest = path.startsWith('/') ? path + search : '/'
-  const url = `${req.protocol}://${authority || req.host || 'localhost'}${rest}`
+  const url = `${req.protocol}://${req.host || 'localhost'}${rest}`
   return URL.canParse(url) ? url : `${req.protocol}://localhost${rest}`
 }
 
@@ -66,6 +76,25 @@ function pairsOf (raw) {
   const pairs = []
   for (let i = 0; i < raw.length; i += 2) pairs.push([raw[i], raw[i + 1]])
   return pairs
+}
+
+function hasContent (req) {
+  return req.header('transfer-encoding') !== undefined || Number(req.header('content-length') ?? 0) > 0
+}
+
+function webStream (body) {
+  return new ReadableStream({
+    type: 'bytes',
+    async pull (controller) {
+      const chunk = await body.next()
+      // The controller takes the memory over, so it gets its own.
+      if (chunk !== null) controller.enqueue(new Uint8Array(chunk))
+      else {
+        controller.close()
+        controller.byobRequest?.respond(0)
+      }
+    }
+  })
 }
 
 class MillraceRequest {
@@ -119,24 +148,24 @@ class MillraceRequest {
   }
 
   get ip () {
-    const { ip } = addressOf(this)
-    return ip.startsWith('::ffff:') && ip.includes('.') ? ip.slice(7) : ip
+    return clientOf(this).ip
   }
 
   get port () {
-    return addressOf(this).port
+    return clientOf(this).port
   }
 
   get secure () {
-    return false
+    return this.protocol === 'https'
   }
 
   get protocol () {
-    return this.secure ? 'https' : 'http'
+    return this[kTrust]() === null ? 'http' : clientOf(this).protocol ?? 'http'
   }
 
   get host () {
-    return partsOf(this).authority || this.header('host') || ''
+    const told = this[kTrust]() === null ? undefined : clientOf(this).host
+    return told ?? (partsOf(this).authority || this.header('host') || '')
   }
 
   get aborted () {
@@ -148,8 +177,17 @@ class MillraceRequest {
     return (more.controller ?? (more.controller = watch(this))).signal
   }
 
+  get expectsContinue () {
+    return this[kExpects]()
+  }
+
+  // Empty before the end of the body.
+  get trailers () {
+    return headersOf(this[kBody]().trailers ?? [])
+  }
+
   async text () {
-    const text = this[kBody]().toString('utf8')
+    const text = (await this[kBody]().all()).toString('utf8')
     return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
   }
 
@@ -163,39 +201,49 @@ class MillraceRequest {
   }
 
   async bytes () {
-    return this[kBody]()
+    return this[kBody]().all()
   }
 
   async arrayBuffer () {
-    const body = this[kBody]()
+    const body = await this[kBody]().all()
     const copy = new ArrayBuffer(body.byteLength)
     new Uint8Array(copy).set(body)
     return copy
   }
 
+  async formData () {
+    const type = this.header('content-type') ?? ''
+    const body = await this[kBody]().all()
+    try {
+      return await new Response(body, { headers: { 'content-type': type } }).formData()
+    } catch (err) {
+      throw clientFault('ERR_MILLRACE_BAD_FORM', 400, `The request's body is not a form: ${err.message}.`, err)
+    }
+  }
+
   async * [Symbol.asyncIterator] () {
-    const body = this[kBody]()
-    if (body.length > 0) yield body
+    const body = this[kBody]().reader()
+    for (let chunk = await body.next(); chunk !== null; chunk = await body.next()) yield chunk
   }
 
   stream () {
     const { Readable } = require('node:stream')
-    const body = this[kBody]()
+    const body = this[kBody]().reader()
     return new Readable({
       read () {
-        if (body.length > 0) this.push(body)
-        this.push(null)
+        body.next().then((chunk) => this.push(chunk), (err) => this.destroy(err))
       }
     })
   }
 
   web () {
     const { method } = this
-    const hasBody = method !== 'GET' && method !== 'HEAD' && this[kBody]().length > 0
+    const hasBody = method !== 'GET' && method !== 'HEAD' && hasContent(this)
     return new Request(urlOf(this), {
       method,
       headers: new Headers(pairsOf(this.rawHeaders)),
-      body: hasBody ? this[kBody]() : undefined,
+      body: hasBody ? webStream(this[kBody]().reader()) : undefined,
+      duplex: 'half',
       signal: this.signal
     })
   }

@@ -1,13 +1,17 @@
 'use strict'
-// The response as handlers see it. It gathers status and fields, checks them, and gives the whole
-// answer to the engine's subclass once (kFinish in symbols.js).
+// The response as handlers see it. It gathers status and fields, checks them, and gives the answer to
+// the engine's subclass: whole (kFinish in symbols.js), or as a stream (kBegin, kWrite, kEnd).
 //
 //   open -> sent          an answer was given; a second one throws
+//   open -> streaming -> sent
 //   open -> gone          the client left first; answers do nothing and return false
 
 const { inspect } = require('node:util')
-const { kFinish, kRequest, kAlive, kDone, kMore, kStatus, kFields, kSent, kReset, kReply } = require('./symbols')
-const { fault, show } = require('./errors')
+const {
+  kFinish, kBegin, kWrite, kDrained, kEnd, kAbort, kInform, kRequest, kAlive, kDone, kMore, kStatus, kFields,
+  kSent, kStream, kReset, kReply
+} = require('./symbols')
+const { fault, rangeFault, show } = require('./errors')
 const { TEXT, JSON_TYPE, BYTES, NO_FIELDS, checkStatus, hasNoContent } = require('./head')
 const { Fields } = require('./fields')
 const { isBytes, toBytes, isJson, toJson } = require('./bodies')
@@ -34,6 +38,18 @@ class More {
     this.outcome = undefined // true: complete, false: the client went; undefined: not known yet
     this.promise = undefined
     this.resolve = undefined
+    this.trailers = null // Fields
+  }
+}
+
+// A streamed answer under way.
+class Stream {
+  constructor (declared) {
+    this.declared = declared // bytes, or -1
+    this.written = 0
+    this.queued = 0 // bytes that may still wait, as far as the engine knows
+    this.isSlow = false
+    this.isEnded = false
   }
 }
 
@@ -67,6 +83,7 @@ function announced (res, fields, status, body) {
 function finish (res, body, type) {
   if (res[kSent]) throw alreadyAnswered()
   if (!res[kAlive]()) return false
+  if (hasTrailers(res)) return finishAsStream(res, body, type)
   const status = res[kStatus]
   if (hasNoContent(status)) body = null
   if (res[kFields] !== null) return finishWith(res, res[kFields], status, body, type)
@@ -81,6 +98,74 @@ function finishWith (res, fields, status, body, type) {
   res[kSent] = true
   res[kFinish](status, isTyped ? fields.flat : type.concat(fields.flat), body, ending)
   return true
+}
+
+// ---- streams ----
+
+function begin (res, type) {
+  if (res[kSent]) throw alreadyAnswered()
+  const status = res[kStatus]
+  const fields = res[kFields]
+  const isTyped = fields === null ? type === null : fields.hasType || type === null
+  const own = fields === null ? NO_FIELDS : fields.flat
+  const declared = fields === null || hasNoContent(status) ? -1 : fields.length
+  res[kStream] = new Stream(declared)
+  res[kSent] = true
+  res[kBegin](status, isTyped || hasNoContent(status) ? own : type.concat(own), {
+    close: fields !== null && fields.close,
+    hasDate: fields !== null && fields.hasDate,
+    length: declared
+  })
+}
+
+// Begins with the first piece, whose kind is the default type.
+function writePiece (res, chunk, length) {
+  const stream = res[kStream]
+  if (length === 0) return true
+  if (stream.declared >= 0 && stream.written + length > stream.declared) {
+    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${stream.declared}, but ${stream.written + length} bytes were written.`)
+  }
+  stream.written += length
+  return res[kWrite](chunk)
+}
+
+function pieceOf (chunk) {
+  if (typeof chunk === 'string') return chunk
+  if (isBytes(chunk)) return toBytes(chunk)
+  throw fault('ERR_MILLRACE_BODY_TYPE', `${show(chunk)} cannot be written.`)
+}
+
+function endStream (res) {
+  const stream = res[kStream]
+  stream.isEnded = true
+  const isShort = stream.declared >= 0 && stream.written < stream.declared && res[kRequest]().method !== 'HEAD'
+  if (!res[kAlive]()) return false
+  if (isShort) {
+    res[kAbort]()
+    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${stream.declared}, but only ${stream.written} bytes were written; the connection is closed.`)
+  }
+  res[kEnd](res[kMore] === null || res[kMore].trailers === null ? NO_FIELDS : res[kMore].trailers.flat)
+  return true
+}
+
+// Whether there are trailers that can be sent: only the chunked coding has room for them.
+function hasTrailers (res) {
+  if (res[kMore] === null || res[kMore].trailers === null) return false
+  const isSized = res[kFields] !== null && res[kFields].length >= 0
+  return !isSized && !hasNoContent(res[kStatus]) && res[kRequest]().httpVersion !== '1.0'
+}
+
+function finishAsStream (res, body, type) {
+  begin(res, body === null ? null : type)
+  if (body !== null) writePiece(res, body, lengthOf(body))
+  return endStream(res)
+}
+
+// Cuts a stream that cannot go on.
+function abort (res) {
+  if (res[kStream] === null || res[kStream].isEnded) return
+  res[kStream].isEnded = true
+  if (res[kAlive]()) res[kAbort]()
 }
 
 // Sends by a template, whose field arrays are the same ones every time, so that an engine may know
@@ -120,10 +205,36 @@ function finishReply (res, descriptor) {
   return finishTemplate(res, descriptor.template, body, null)
 }
 
+// Fields that must be known before the content, and so cannot be trailers (RFC 9110 6.5.1).
+const NO_TRAILER = /^(?:content-(?:encoding|range|type)|host|authorization|www-authenticate|cache-control|age|expires|vary|location|retry-after|max-forwards|set-cookie|te|trailer)$/i
+
+function refuseFraming (fields) {
+  const isFraming = fields.length >= 0 || fields.close
+  const name = fields.flat.find((text, i) => i % 2 === 0 && NO_TRAILER.test(text))
+  if (isFraming || name !== undefined) throw fault('ERR_MILLRACE_HEADER', `${name ?? 'A field that frames the message'} cannot be a trailer.`)
+}
+
+// An 'error' event that nobody listens to ends the process; a stream that a program only pipes into
+// says it here instead.
+function guard (writable, res) {
+  writable.on('error', (err) => {
+    if (writable.listenerCount('error') > 1) return
+    const { method, url } = res[kRequest]()
+    console.error(`millrace: the stream of the answer failed on ${method} ${url}: ${err?.stack ?? inspect(err)}`)
+  })
+}
+
+// Writes, and waits for as long as the client needs. False: the client went.
+async function writeTo (res, chunk) {
+  if (res.write(chunk)) return true
+  return res[kAlive]() && await res.drained()
+}
+
 class MillraceResponse {
   constructor () {
     this[kStatus] = 200
     this[kSent] = false
+    this[kStream] = null
     this[kFields] = null
     this[kMore] = null
   }
@@ -158,8 +269,86 @@ class MillraceResponse {
     return withBody(finishPlain, this, null, body)
   }
 
+  // A piece of a streamed answer. False: the client is slow; wait for drained().
+  write (chunk) {
+    const piece = pieceOf(chunk)
+    if (this[kStream] === null ? this[kSent] : this[kStream].isEnded) throw alreadyAnswered()
+    if (!this[kAlive]()) return false
+    if (this[kStream] === null) begin(this, typeof piece === 'string' ? TEXT : BYTES)
+    return writePiece(this, piece, lengthOf(piece))
+  }
+
+  // Resolves to true when what was written has left, to false when the client went.
+  drained () {
+    return this[kAlive]() ? this[kDrained]() : Promise.resolve(false)
+  }
+
   end (chunk) {
-    return this.send(chunk)
+    if (this[kStream] === null) return this.send(chunk)
+    if (this[kStream].isEnded) throw alreadyAnswered()
+    if (chunk !== undefined && chunk !== null) this.write(chunk)
+    return endStream(this)
+  }
+
+  stream () {
+    const { Writable } = require('node:stream')
+    const res = this
+    const writable = new Writable({
+      write (chunk, encoding, done) {
+        writeTo(res, chunk).then((isThere) => {
+          if (!isThere) this.destroy()
+          done()
+        }, done)
+      },
+      final (done) {
+        try {
+          if (res[kStream] === null) res.send(null)
+          else endStream(res)
+          done()
+        } catch (err) {
+          done(err)
+        }
+      },
+      destroy (err, done) {
+        abort(res)
+        done(err)
+      }
+    })
+    guard(writable, res)
+    // The client going is no error of the program; whoever pipes in hears 'close'.
+    this.finished.then((isComplete) => { if (!isComplete) writable.destroy() })
+    return writable
+  }
+
+  // An interim answer: 103 Early Hints tells the client what it will need.
+  hints (headers) {
+    return this.inform(103, headers)
+  }
+
+  inform (status, headers) {
+    if (!Number.isInteger(status) || status < 102 || status > 199) {
+      throw rangeFault('ERR_MILLRACE_STATUS', `${show(status)} is not the status of an interim answer: 102, 103, up to 199.`)
+    }
+    const fields = new Fields()
+    fields.apply(headers)
+    if (this[kSent]) throw alreadyAnswered()
+    if (!this[kAlive]()) return false
+    this[kInform](status, fields.flat)
+    return true
+  }
+
+  // Fields for behind the content; they need the chunked coding, so HTTP/1.0 clients do not get them.
+  trailers (headers) {
+    if (this[kStream] === null ? this[kSent] : this[kStream].isEnded) throw alreadyAnswered()
+    const fields = new Fields()
+    fields.apply(headers)
+    refuseFraming(fields)
+    moreOf(this).trailers = fields
+    return this
+  }
+
+  sse (options) {
+    return require('./sse').open(this, options)
   }
 
   json (value) {
@@ -210,6 +399,7 @@ class MillraceResponse {
   }
 
   [kReset] (status) {
+    if (this[kMore] !== null) this[kMore].trailers = null
     this[kStatus] = status
     this[kFields] = null
   }
@@ -223,3 +413,8 @@ exports.MillraceResponse = MillraceResponse
 exports.finish = finish
 exports.fieldsOf = fieldsOf
 exports.finishReply = finishReply
+exports.begin = begin
+exports.endStream = endStream
+exports.abort = abort
+exports.writeTo = writeTo
+exports.pieceOf = pieceOf

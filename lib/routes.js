@@ -1,17 +1,18 @@
 'use strict'
 // The route table as a program writes it, checked and made flat:
-//   entry { pattern, params, methods, kind: 'fixed' | 'template' | 'handler', descriptor, fn }
-//     params   names in the order of the pattern; '*' is the wildcard's
-//     methods  names, or null for any
-//   app   { entries, handler, error, outgoingBytes, router } -- what requests are answered by; a
-//         reload makes a new one, and requests finish by the one they started with.
+//   entry { pattern, params, methods, kind: 'fixed' | 'template' | 'handler', descriptor, fn, bodyBytes }
+//     params     names in the order of the pattern; '*' is the wildcard's
+//     methods    names, or null for any
+//     bodyBytes  the limit on a request's body; 0: the server's
+//   app   { entries, handler, error, router } -- what requests are answered by; a reload makes a new
+//         one, and requests finish by the one they started with.
 
 const { kReply } = require('./symbols')
-const { fault, show } = require('./errors')
+const { fault, rangeFault, show } = require('./errors')
 const { fixedText, Template } = require('./reply')
 const { METHODS } = require('./methods')
 const { Router, shapeOf } = require('./router')
-const { hint } = require('./keys')
+const { hint, checkKeys } = require('./keys')
 
 const PATTERN_MAX = 2048 // src/engine/route.h
 const SEGMENTS_MAX = 64
@@ -20,6 +21,7 @@ const READS = Object.freeze(['GET']) // and HEAD, which falls back to GET
 const KEY = /^(?:([A-Za-z-]+)[ \t]+)?(.*)$/s
 const LITERAL = /^[\x21-\x7e]*$/
 const NAME = /^[A-Za-z_]\w*$/
+const BODY_MAX = 2147483647
 
 function refuse (key, why) {
   return fault('ERR_MILLRACE_ROUTE', `Route '${key}': ${why}`)
@@ -76,17 +78,17 @@ function closingHandler (route) {
   return (req, res) => { res.reply(route) }
 }
 
-function entryOf (key, pattern, params, methods, value) {
+function entryOf (key, { pattern, params, bodyBytes }, methods, value) {
   if (typeof value === 'string') {
-    return { pattern, params, methods: methods ?? READS, kind: 'fixed', descriptor: fixedText(value), fn: null }
+    return { pattern, params, methods: methods ?? READS, kind: 'fixed', descriptor: fixedText(value), fn: null, bodyBytes }
   }
   const descriptor = value?.[kReply]
   if (descriptor !== undefined) {
     checkPlaceholders(key, descriptor, params)
-    if (descriptor.close) return { pattern, params, methods: methods ?? READS, kind: 'handler', descriptor: null, fn: closingHandler(value) }
-    return { pattern, params, methods: methods ?? READS, kind: descriptor.kind, descriptor, fn: null }
+    if (descriptor.close) return { pattern, params, methods: methods ?? READS, kind: 'handler', descriptor: null, fn: closingHandler(value), bodyBytes }
+    return { pattern, params, methods: methods ?? READS, kind: descriptor.kind, descriptor, fn: null, bodyBytes }
   }
-  if (typeof value === 'function') return { pattern, params, methods, kind: 'handler', descriptor: null, fn: value }
+  if (typeof value === 'function') return { pattern, params, methods, kind: 'handler', descriptor: null, fn: value, bodyBytes }
   throw refuse(key, value instanceof Template ? 'a template needs a body: use reply({ … }), or res.reply(template, body) in a function.' : `${show(value)} cannot be a route.`)
 }
 
@@ -96,17 +98,35 @@ function isTable (value) {
   return proto === Object.prototype || proto === null
 }
 
+// The limit of a table's `limits`; 0: the server's.
+function bodyBytesOf (key, limits) {
+  if (limits === undefined) return 0
+  if (limits === null || typeof limits !== 'object') throw refuse(key, `its limits are an object, not ${show(limits)}.`)
+  checkKeys(limits, ['bodyBytes'], 'limit of a route named', (text) => refuse(key, text))
+  const { bodyBytes } = limits
+  if (bodyBytes === undefined) return 0
+  if (Number.isInteger(bodyBytes) && bodyBytes >= 1 && bodyBytes <= BODY_MAX) return bodyBytes
+  throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `limits.bodyBytes of route '${key}' is an integer from 1 to ${BODY_MAX} (bytes), not ${show(bodyBytes)}.`)
+}
+
 function entriesOf (key, value) {
   const [, method, pattern] = KEY.exec(key)
-  const params = paramsOf(key, pattern)
+  const route = { pattern, params: paramsOf(key, pattern), bodyBytes: 0 }
+  const own = method === undefined ? null : [method]
   if (method !== undefined) checkMethod(key, method)
-  if (!isTable(value)) return [entryOf(key, pattern, params, method === undefined ? null : [method], value)]
-  if (method !== undefined) throw refuse(key, 'give methods either in the key or in a table.')
-  const methods = Object.keys(value)
+  if (!isTable(value)) return [entryOf(key, route, own, value)]
+  const { limits, ...answers } = value
+  const methods = Object.keys(answers)
+  route.bodyBytes = bodyBytesOf(key, limits)
   if (methods.length === 0) throw refuse(key, 'its table of methods is empty.')
+  if (Object.hasOwn(answers, 'handler')) {
+    if (methods.length > 1) throw refuse(key, 'its table has either a handler, for every method, or methods.')
+    return [entryOf(key, route, own, answers.handler)]
+  }
+  if (own !== null) throw refuse(key, 'give methods either in the key or in a table.')
   return methods.map((name) => {
     checkMethod(key, name)
-    return entryOf(key, pattern, params, [name], value[name])
+    return entryOf(key, route, [name], answers[name])
   })
 }
 
@@ -135,11 +155,10 @@ function compileRoutes (routes) {
 class App {
   #router
 
-  constructor (entries, handler, error, outgoingBytes) {
+  constructor (entries, handler, error) {
     this.entries = entries
     this.handler = handler // function | null
     this.error = error // function | null
-    this.outgoingBytes = outgoingBytes
   }
 
   get router () {
@@ -148,8 +167,8 @@ class App {
 }
 
 // Compiles what normalise() of options.js returned.
-function compile ({ routes, handler, error, limits }) {
-  return new App(compileRoutes(routes), handler, error, limits.outgoingBytes)
+function compile ({ routes, handler, error }) {
+  return new App(compileRoutes(routes), handler, error)
 }
 
 exports.compile = compile

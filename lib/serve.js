@@ -19,16 +19,6 @@ function warn (loaded) {
   )
 }
 
-const LISTEN_CODES = { EADDRINUSE: 'ERR_MILLRACE_PORT_IN_USE', EACCES: 'ERR_MILLRACE_PORT_DENIED' }
-const LISTEN_TEXTS = { EADDRINUSE: 'is taken by another server.', EACCES: 'may not be opened by this process.' }
-
-// The sentence for a failure to listen; other errors stay as they are.
-function listenFault (err, { host, port }) {
-  if (typeof err?.code !== 'string' || err.code.startsWith('ERR_')) return err
-  const what = LISTEN_TEXTS[err.code] ?? `cannot be listened on (${err.code}).`
-  return fault(LISTEN_CODES[err.code] ?? 'ERR_MILLRACE_LISTEN', `Port ${port} on ${host} ${what}`, err)
-}
-
 async function start (options, app) {
   const wanted = wantedEngine(options.engine)
   if (wanted !== 'node') {
@@ -42,12 +32,7 @@ async function start (options, app) {
 
 async function serve (given) {
   const options = normalise(given)
-  const app = compile(options)
-  try {
-    return await start(options, app)
-  } catch (err) {
-    throw listenFault(err, options)
-  }
+  return start(options, compile(options))
 }
 
 exports.serve = serve

@@ -1,20 +1,14 @@
 'use strict'
 // What serve() gives back. The same for both engines; the engine itself is the driver:
-//   driver { port, swap(app), stop() -> promise, force() }
+//   driver { addresses, swap(app), stop(grace) -> promise, force() }
+//     addresses  where it listens (listen.js), at least one
 //     swap   from now on, requests are answered by this table
 //     stop   accepts no more, lets what runs finish; resolves when nothing is left
 //     force  ends what is left at once; only after stop()
 
 const { fault } = require('./errors')
-const { normaliseReload, deadlineOf } = require('./options')
+const { normaliseReload, deadlineOf, graceOf } = require('./options')
 const { compile } = require('./routes')
-
-const WILDCARDS = new Set(['::', '0.0.0.0', '::0', '0:0:0:0:0:0:0:0'])
-
-function urlOf (host, port) {
-  if (WILDCARDS.has(host)) return `http://127.0.0.1:${port}`
-  return host.includes(':') ? `http://[${host}]:${port}` : `http://${host}:${port}`
-}
 
 class MillraceServer {
   #options
@@ -27,9 +21,8 @@ class MillraceServer {
     this.#options = options
     this.#driver = driver
     this.engine = engine
-    this.port = driver.port
-    this.host = options.host
-    this.url = urlOf(options.host, driver.port)
+    this.addresses = Object.freeze(driver.addresses)
+    Object.assign(this, driver.addresses[0]) // url, host, port, path
   }
 
   // Compiled before anything changes: a bad table leaves the old one in force.
@@ -43,14 +36,14 @@ class MillraceServer {
   // Again: the same promise; an earlier deadline counts.
   async close (options) {
     const deadline = deadlineOf(options)
-    if (this.#closed === null) this.#closed = this.#stop()
+    if (this.#closed === null) this.#closed = this.#stop(Math.min(graceOf(options), deadline))
     else if (options?.deadline === undefined) return this.#closed
     this.#forceIn(deadline)
     return this.#closed
   }
 
-  async #stop () {
-    await this.#driver.stop()
+  async #stop (grace) {
+    await this.#driver.stop(grace)
     clearTimeout(this.#timer)
     this.#forceAt = -Infinity
   }

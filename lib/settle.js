@@ -1,18 +1,14 @@
 'use strict'
 // From what a handler returned or threw to an answer. Nothing here throws, whatever the handler did:
 // an error of one request is that request's answer and nobody else's business.
-// `app` is what routes.js compiled: the error hook and the limit on collected bodies are read from it.
+// `app` is what routes.js compiled: the error hook is read from it.
 
 const { types, inspect } = require('node:util')
 const { kRequest, kAlive, kStatus, kSent, kReset, kReply } = require('./symbols')
 const { fault, statusOf, show } = require('./errors')
-const { TEXT, BYTES, JSON_TYPE, reasonOf } = require('./head')
-const { finish, fieldsOf } = require('./response')
+const { TEXT, BYTES, JSON_TYPE, reasonOf, hasNoContent } = require('./head')
+const { finish, fieldsOf, begin, endStream, abort, writeTo, pieceOf } = require('./response')
 const { isBytes, toBytes, isJson, toJson } = require('./bodies')
-
-// Queued bytes may reach this many times limits.outgoingBytes before a connection is given up; what
-// is collected for one answer obeys the same bound.
-const OUTGOING_FACTOR = 4
 
 // Fields of a web Response that describe the transfer it came by, not the one it goes by.
 const HOP_BY_HOP = new Set(['connection', 'content-length', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'])
@@ -54,7 +50,7 @@ function answer (app, req, res, value) {
   if (typeof value === 'string') finish(res, value, TEXT)
   else if (value === null) answerNothing(res)
   else if (value[kReply] !== undefined) res.reply(value)
-  else if (typeof value === 'object') return answerObject(app, res, value)
+  else if (typeof value === 'object') return answerObject(res, value)
   else throw fault('ERR_MILLRACE_RETURN', `A handler returned ${show(value)}.`)
   return undefined
 }
@@ -75,58 +71,102 @@ function tagOf (value) {
   return Object.prototype.toString.call(value)
 }
 
-function answerObject (app, res, value) {
+function answerObject (res, value) {
   if (isBytes(value)) finish(res, toBytes(value), BYTES)
-  else if (tagOf(value) === '[object Response]') return answerResponse(app, res, value)
-  else if (typeof value[Symbol.asyncIterator] === 'function') return answerStream(app, res, value)
+  else if (tagOf(value) === '[object Response]') return answerResponse(res, value)
+  else if (typeof value[Symbol.asyncIterator] === 'function') return answerStream(res, value, BYTES)
   else if (isJson(value)) finish(res, toJson(value), JSON_TYPE)
   else throw fault('ERR_MILLRACE_RETURN', `A handler returned ${show(value)}.`, value)
   return undefined
 }
 
-// ---- what is collected first ----
+// ---- streams ----
 
-function chunkBytes (chunk) {
-  if (typeof chunk === 'string') return Buffer.from(chunk)
-  if (isBytes(chunk)) return toBytes(chunk)
-  throw fault('ERR_MILLRACE_BODY_TYPE', `A stream gave ${show(chunk)}.`)
-}
-
-// The whole of a stream; undefined when the client went in the meantime. Leaving the loop early
-// destroys the stream.
-async function collect (app, res, stream) {
-  const max = app.outgoingBytes * OUTGOING_FACTOR
-  const chunks = []
-  let size = 0
-  for await (const chunk of stream) {
-    if (!res[kAlive]()) return undefined
-    const bytes = chunkBytes(chunk)
-    size += bytes.byteLength
-    if (size > max) throw fault('ERR_MILLRACE_OUTPUT_TOO_LARGE', `A streamed answer passed ${max} bytes.`)
-    chunks.push(bytes)
+// What is streamed: next() as an iterator has it, cancel() to be called while next() waits too. An
+// iterator's own return() would wait with it where it is a generator's, as a Readable's is.
+function sourceOf (stream) {
+  if (tagOf(stream) === '[object ReadableStream]') {
+    const reader = stream.getReader()
+    return { next: () => reader.read(), cancel: () => reader.cancel() }
   }
-  return Buffer.concat(chunks, size)
+  const iterator = stream[Symbol.asyncIterator]()
+  const isReadable = typeof stream.destroy === 'function' && typeof stream.pipe === 'function'
+  return {
+    next: () => iterator.next(),
+    cancel: isReadable ? async () => { stream.destroy() } : async () => iterator.return?.()
+  }
 }
 
-async function answerStream (app, res, stream) {
-  const body = await collect(app, res, stream)
-  if (body !== undefined) finish(res, body, BYTES)
+// One piece that is all, and is there without waiting for anything outside this process, is sent
+// whole, with its length: most web Responses. { chunk, isEnded, rest }; `rest`: the next step.
+async function takeFirst (source) {
+  const first = await source.next()
+  if (first.done) return { chunk: '', isEnded: true, rest: null }
+  const rest = source.next()
+  rest.catch(() => {}) // asked again below
+  const second = await Promise.race([rest, new Promise((resolve) => setImmediate(resolve, null))])
+  return { chunk: pieceOf(first.value), isEnded: second !== null && second.done === true, rest }
 }
 
-async function answerResponse (app, res, response) {
+// Resolves to whether the source was used up.
+async function sendStream (res, source, type) {
+  const { chunk, isEnded, rest } = await takeFirst(source)
+  if (!res[kAlive]()) return false
+  if (isEnded) {
+    finish(res, chunk, type)
+    return true
+  }
+  begin(res, type)
+  if (hasNoContent(res[kStatus]) || res[kRequest]().method === 'HEAD') {
+    endStream(res) // it might never end
+    return false
+  }
+  if (!await writeTo(res, chunk)) return false
+  for (let step = await rest; !step.done; step = await source.next()) {
+    if (!await writeTo(res, step.value)) return false
+  }
+  endStream(res)
+  return true
+}
+
+async function answerStream (res, stream, type) {
+  const source = sourceOf(stream)
+  let isUsedUp = false
+  let isCancelled = false
+  const cancel = () => {
+    if (isUsedUp || isCancelled) return
+    isCancelled = true
+    source.cancel().catch(() => {})
+  }
+  // The client going is told to a source that stalls, too.
+  res.finished.then((isComplete) => { if (!isComplete) cancel() })
+  try {
+    isUsedUp = await sendStream(res, source, type)
+  } catch (err) {
+    if (!isCancelled) throw err // else it is about the client, who is gone
+  } finally {
+    cancel()
+  }
+}
+
+// What fetch() gives has its content decoded, and the fields of the coded one.
+function isDecoded (response) {
+  return response.url !== '' && response.body !== null && response.headers.has('content-encoding')
+}
+
+async function answerResponse (res, response) {
   if (response.bodyUsed) throw fault('ERR_MILLRACE_BODY_TYPE', 'The body of the returned Response was read before.')
-  const body = response.body === null ? null : await collect(app, res, response.body)
-  if (body === undefined) return
   res.status(response.status)
   const fields = fieldsOf(res)
-  const length = body === null ? response.headers.get('content-length') : null
   for (const [name, value] of response.headers) {
-    if (!HOP_BY_HOP.has(name)) fields.append(name, value)
+    if (!HOP_BY_HOP.has(name) && !(name === 'content-encoding' && isDecoded(response))) fields.append(name, value)
   }
   if (/close/i.test(response.headers.get('connection') ?? '')) fields.close = true
+  const length = isDecoded(response) ? null : response.headers.get('content-length')
   // Without a body, the length can only be that of what HEAD leaves out.
-  if (length !== null && res[kRequest]().method === 'HEAD') fields.set('content-length', length)
-  finish(res, body, null)
+  if (length !== null && (response.body !== null || res[kRequest]().method === 'HEAD')) fields.set('content-length', length)
+  if (response.body === null) finish(res, null, null)
+  else await answerStream(res, response.body, null)
 }
 
 // ---- errors ----
@@ -159,6 +199,7 @@ function log (what, req, err) {
 // A handler threw or rejected.
 function fail (app, req, res, err) {
   const status = statusOf(err)
+  abort(res) // what was begun cannot be taken back
   if (app.error === null) {
     if (status === 500) log('a handler failed on', req, err)
     plainAtLast(res, status)

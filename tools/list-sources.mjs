@@ -15,6 +15,9 @@ const ONLY_ON = {
   'src/net/uring.c': 'linux'
 }
 
+// Core by what they are, but built with the addon: only there are libuv's headers certain.
+const WITH_LIBUV = /^src\/net\/uv_/
+
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 
 const filesOf = (layer) => {
@@ -26,7 +29,8 @@ const filesOf = (layer) => {
 }
 
 const [part, system = 'linux'] = process.argv.slice(2)
-const files = (PARTS[part] || [])
-  .flatMap((layer) => filesOf(layer).sort().map((name) => `src/${layer}/${name}`))
+const all = (layers) => layers.flatMap((layer) => filesOf(layer).sort().map((name) => `src/${layer}/${name}`))
+const files = [...all(PARTS[part] || []), ...(part === 'binding' ? all(['net']).filter((file) => WITH_LIBUV.test(file)) : [])]
   .filter((file) => !ONLY_ON[file] || ONLY_ON[file] === system)
+  .filter((file) => part !== 'core' || !WITH_LIBUV.test(file))
 console.log(files.join('\n'))

@@ -78,13 +78,13 @@ const list = (folder, pattern) => {
   return existsSync(dir) ? readdirSync(dir).filter((name) => pattern.test(name)).sort() : []
 }
 
-async function nodeTests (folder, engine) {
+async function nodeTests (folder, engine, env = {}) {
   const files = list(folder, /\.test\.js$/).map((name) => join(folder, name))
   if (files.length === 0) {
     console.log(`${folder} holds no tests`)
     return { passed: 0, failed: 1 }
   }
-  return summed(process.execPath, ['tools/test-js.mjs', ...files], { MILLRACE_ENGINE: engine })
+  return summed(process.execPath, ['tools/test-js.mjs', ...files], { MILLRACE_ENGINE: engine, ...env })
 }
 
 /** Each file under test/types is one test; tsc names those that do not compile as they should. */
@@ -103,6 +103,8 @@ async function typeTests () {
 
 const tool = (name, ...args) => summed(process.execPath, [join('tools', name), ...args])
 
+const ON_UV = { MILLRACE_TRANSPORT: 'uv' }
+
 const PARTS = {
   lint: async () => add(
     await single(process.execPath, ['tools/check-layers.mjs']),
@@ -112,6 +114,11 @@ const PARTS = {
   node: () => nodeTests('test/js', 'node'),
   proc: () => nodeTests('test/proc', 'native'),
   wire: () => tool('test-wire.mjs'),
+  // The same tests; on Linux it is not the default, and elsewhere it is what those above ran on.
+  uv: async () => add(
+    await nodeTests('test/js', 'native', ON_UV),
+    await nodeTests('test/proc', 'native', ON_UV),
+    await summed(process.execPath, ['tools/test-wire.mjs'], ON_UV)),
   types: typeTests,
   fuzz: () => tool('fuzz.mjs', '--replay')
 }
@@ -123,6 +130,7 @@ const TITLES = {
   node: 'JavaScript API on node:http',
   proc: 'child processes',
   wire: 'octets on the wire',
+  uv: 'API, processes and octets on libuv streams',
   types: 'types',
   fuzz: 'replay of the fuzzing corpora'
 }

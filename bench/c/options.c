@@ -23,7 +23,8 @@ static const char usage[] =
     "  --seconds S           length of the window, default 2.5\n"
     "  --requests N          stop after N requests instead\n"
     "  --pid N               read this process's CPU time at both ends of the window\n"
-    "  --method M --path P --header 'Name: value' (repeatable) --body-bytes N\n"
+    "  --method M --path P --header 'Name: value' (repeatable)\n"
+    "  --body-bytes N        a body of a..z over and over; --body TEXT: this one\n"
     "  --expect-status N     default 200\n"
     "  --expect-body TEXT    exact; default: any\n"
     "  --idle                open the connections, ask once on each, hold until stdin ends\n"
@@ -35,6 +36,7 @@ typedef struct request_parts {
     const char *headers[MAX_HEADERS];
     unsigned header_count;
     size_t body_bytes;
+    const char *body; /* NULL: the alphabet */
 } request_parts;
 
 enum option_name {
@@ -52,6 +54,7 @@ enum option_name {
     OPT_PATH,
     OPT_HEADER,
     OPT_BODY_BYTES,
+    OPT_BODY,
     OPT_EXPECT_STATUS,
     OPT_EXPECT_BODY,
     OPT_IDLE,
@@ -74,6 +77,7 @@ static const struct option long_options[] = {
     {"path", required_argument, NULL, OPT_PATH},
     {"header", required_argument, NULL, OPT_HEADER},
     {"body-bytes", required_argument, NULL, OPT_BODY_BYTES},
+    {"body", required_argument, NULL, OPT_BODY},
     {"expect-status", required_argument, NULL, OPT_EXPECT_STATUS},
     {"expect-body", required_argument, NULL, OPT_EXPECT_BODY},
     {"idle", no_argument, NULL, OPT_IDLE},
@@ -153,6 +157,10 @@ static void take_option(mr_options *o, request_parts *parts, int name) {
     case OPT_BODY_BYTES:
         parts->body_bytes = (size_t)whole(optarg, 1, 1u << 20);
         break;
+    case OPT_BODY:
+        parts->body = optarg;
+        parts->body_bytes = strlen(optarg);
+        break;
     case OPT_EXPECT_STATUS:
         o->expect_status = (int)whole(optarg, 200, 599);
         break;
@@ -195,7 +203,7 @@ static void build_request(mr_options *o, const request_parts *parts) {
         refuse("no memory");
     write_head(out, o, parts);
     for (size_t i = 0; i < parts->body_bytes; i++)
-        fputc('a' + (int)(i % 26), out);
+        fputc(parts->body ? parts->body[i] : 'a' + (int)(i % 26), out);
     if (fclose(out) != 0)
         refuse("no memory");
 }

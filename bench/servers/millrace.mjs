@@ -7,7 +7,9 @@ const forms = {
   fixed: { '/': 'Hello, World!' },
   template: { '/user/:id': reply`${param('id')}` },
   js: { '/': (req, res) => 'Hello, World!' },
-  async: { '/': async (req, res) => 'Hello, World!' }
+  async: { '/': async (req, res) => 'Hello, World!' },
+  echo: { '/echo': { POST: async (req, res) => { res.send(await req.bytes()) } } },
+  json: { '/json': { POST: async (req, res) => await req.json() } }
 }
 
 const routes = forms[process.argv[2]]

@@ -4,6 +4,7 @@
  * mr_env as instance data. Teardown: Node runs the clean-up hook, we close every server's handles,
  * the loop lets them go, the last one removes the hook, and Node goes on. */
 #include "binding/calls.h"
+#include "binding/host_llhttp.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@
 static const napi_type_tag handle_tag = {0x8f1d2c07b6e94a35u, 0x91c3d0527fe8a46bu};
 
 static const mr_handlers ring_handlers = {.on_request = mr_rings_on_request,
-                                          .on_done = mr_rings_on_done,
-                                          .on_peer_ended = mr_rings_on_peer_ended};
+                                          .on_content = mr_rings_on_content,
+                                          .on_note = mr_rings_on_note};
 
 static napi_value fail(napi_env env, const char *code, const char *message)
 {
@@ -46,6 +47,25 @@ static void on_handle_collected(napi_env env, void *data, void *hint)
     if (box->server != NULL)
         box->server->box = NULL;
     free(box);
+}
+
+/* ---- the host's llhttp ---- */
+
+/* Looked for once in each environment, when it is first asked for. NULL: *refusal says why. */
+static mr_h1_llhttp *llhttp_of(mr_env *home, const char **refusal)
+{
+    mr_llhttp_api api = {0};
+    if (home->llhttp == NULL) {
+        if ((home->llhttp = malloc(sizeof *home->llhttp)) == NULL) {
+            *refusal = "There is no memory for it.";
+            return NULL;
+        }
+        mr_host_llhttp_find(&api);
+        if (mr_h1_llhttp_init(home->llhttp, &api, &home->llhttp_refusal) == MR_OK)
+            home->llhttp_refusal = NULL;
+    }
+    *refusal = home->llhttp_refusal;
+    return *refusal == NULL ? home->llhttp : NULL;
 }
 
 /* ---- birth ---- */
@@ -87,6 +107,10 @@ napi_value mr_server_create(napi_env env, const mr_engine_options *given, napi_v
     if (napi_get_instance_data(env, &home) != napi_ok || home == NULL ||
         napi_get_uv_event_loop(env, &loop) != napi_ok)
         return fail(env, "ERR_MILLRACE_INTERNAL", "the environment is ending");
+    const char *refusal = NULL;
+    if (options.parser == &mr_h1_parser_llhttp &&
+        (options.parser_self = llhttp_of(home, &refusal)) == NULL)
+        return fail(env, "ERR_MILLRACE_UNSUPPORTED", refusal);
     mr_server *s = calloc(1, sizeof *s);
     if (s == NULL)
         return fail(env, "ERR_MILLRACE_OUT_OF_MEMORY", "no memory for a server");
@@ -96,6 +120,9 @@ napi_value mr_server_create(napi_env env, const mr_engine_options *given, napi_v
     s->home->servers = s;
     options.handlers = &ring_handlers;
     options.owner = &s->rings;
+    mr_pump_prepare_net(s, loop);
+    if (options.transport == NULL)
+        options.transport = &s->net.ops;
     if (!make_handle(s, &handle) || !make_async(s, on_batch) ||
         mr_engine_create(&options, &s->engine) != MR_OK || mr_pump_start(s, loop) != MR_OK) {
         mr_pump_stop(s);
@@ -120,6 +147,7 @@ static void end_hook(mr_env *home)
     if (home->is_ending && home->servers == NULL && home->hook != NULL) {
         (void)napi_remove_async_cleanup_hook(home->hook);
         home->hook = NULL;
+        free(home->llhttp);
         free(home);
     }
 }
@@ -149,7 +177,7 @@ void mr_server_free(mr_server *s)
 static void on_environment_end(napi_async_cleanup_hook_handle hook, void *data)
 {
     mr_env *home = data;
-    bool is_empty = home->servers == NULL; /* else the last one ends the hook, and home */
+    bool is_empty = home->servers == NULL; /* else the last of them ends the hook, and home with it */
     (void)hook;
     home->is_ending = true;
     /* A server that has no open handle frees itself at once: take the next before. */
@@ -167,14 +195,21 @@ static void on_environment_end(napi_async_cleanup_hook_handle hook, void *data)
 static napi_value info(napi_env env, napi_callback_info call)
 {
     napi_value out, text;
+    void *home = NULL;
+    const char *refusal = "The environment is ending.";
     (void)call;
     if (napi_create_object(env, &out) != napi_ok)
         return NULL;
+    if (napi_get_instance_data(env, &home) == napi_ok && home != NULL)
+        (void)llhttp_of(home, &refusal);
     const struct {
         const char *name, *value;
-    } rows[] = {{"transport", mr_transport_epoll.name},
+    } rows[] = {{"transport", MR_TRANSPORT_DEFAULT},
+                {"transportReason", MR_TRANSPORT_REASON},
+                {"transports", MR_TRANSPORTS},
                 {"simd", mr_h1_scan_name(mr_h1_scan_best())},
-                {"parser", "millrace"}};
+                {"parser", "millrace"},
+                {"llhttp", refusal != NULL ? refusal : ""}}; /* why it cannot be used */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (napi_create_string_utf8(env, rows[i].value, NAPI_AUTO_LENGTH, &text) != napi_ok ||
             napi_set_named_property(env, out, rows[i].name, text) != napi_ok)

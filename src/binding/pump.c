@@ -1,26 +1,30 @@
 /* pump.c -- drives an engine from the libuv loop of its environment.
  *
- * One turn: poll the engine; call JavaScript once for all requests (promise jobs and nextTick run
- * as that call returns); drain the answers; resume connections that waited for room, and again
- * while that brings requests; send, fire time-outs, free the dead. The prepare handle runs a turn
- * without the poll when answers were given in between, right before the loop would block. Whatever
- * uses the engine outside a turn asks for one (needs_turn): only turns look at timers and lists. */
+ * One turn: poll the engine; call JavaScript once for all requests (promise jobs and nextTick run as
+ * that call returns); drain the answers; resume connections that waited for room, and again while
+ * that brings requests; send, fire time-outs, free the dead. The prepare handle runs a turn without
+ * the poll when answers were given in between, right before the loop would block. Whatever uses the
+ * engine outside a turn asks for one (needs_turn): only turns look at timers and lists.
+ *
+ * A transport on libuv streams is not polled: the loop delivers its events one by one, which is C
+ * alone and fills the rings, and the check handle runs the turn for all of them once they are
+ * through. Events of another phase of the loop find theirs at the prepare handle. */
 #include "binding/server.h"
 
 #define ROUNDS_PER_TURN 16 /* calls of JavaScript before the loop's other work gets its turn */
 
 /* ---- the call up ---- */
 
-static napi_value done_words(mr_rings *r)
+static napi_value note_words(mr_rings *r)
 {
     napi_value words = NULL;
     void *data;
-    size_t bytes = r->done.len;
+    size_t bytes = r->notes.len;
     if (bytes == 0 || napi_create_arraybuffer(r->env, bytes, &data, &words) != napi_ok)
         return NULL;
     for (size_t i = 0; i < bytes; i++)
-        ((uint8_t *)data)[i] = r->done.data[i];
-    r->done.len = 0;
+        ((uint8_t *)data)[i] = r->notes.data[i];
+    r->notes.len = 0;
     return words;
 }
 
@@ -40,7 +44,7 @@ static void enter_js(mr_server *s)
     mr_rings *r = &s->rings;
     napi_value holder, callback, args[3];
     uint32_t count = r->request_count;
-    napi_value done = done_words(r);
+    napi_value notes = note_words(r);
     bool is_drained = s->is_draining && !s->is_drained_told;
     mr_engine_stats stats;
     mr_engine_get_stats(s->engine, &stats);
@@ -49,10 +53,10 @@ static void enter_js(mr_server *s)
     if (napi_get_reference_value(s->env, r->holder, &holder) != napi_ok ||
         napi_get_reference_value(s->env, s->on_batch, &callback) != napi_ok ||
         napi_create_uint32(s->env, count, &args[0]) != napi_ok ||
-        (done == NULL && napi_get_undefined(s->env, &done) != napi_ok) ||
+        (notes == NULL && napi_get_undefined(s->env, &notes) != napi_ok) ||
         napi_get_boolean(s->env, is_drained, &args[2]) != napi_ok)
         return;
-    args[1] = done;
+    args[1] = notes;
     s->is_drained_told = s->is_drained_told || is_drained;
     if (napi_make_callback(s->env, s->async, holder, callback, 3, args, NULL) != napi_ok)
         report_exception(s->env);
@@ -63,7 +67,7 @@ static void enter_js(mr_server *s)
 
 static bool has_news(const mr_server *s)
 {
-    if (s->rings.request_count > 0 || s->rings.done.len > 0)
+    if (s->rings.request_count > 0 || s->rings.notes.len > 0)
         return true;
     if (!s->is_draining || s->is_drained_told)
         return false;
@@ -103,7 +107,7 @@ static void run_turn(mr_server *s, bool is_polling)
     if (s->is_closing || s->is_in_turn || napi_open_handle_scope(s->env, &scope) != napi_ok)
         return;
     s->is_in_turn = true;
-    s->needs_turn = false;
+    s->needs_turn = s->has_events = false;
     if (!is_polling)
         (void)mr_engine_update_clock(s->engine);
     else if (mr_engine_poll(s->engine, 0) != MR_OK)
@@ -139,23 +143,57 @@ static void on_readable(uv_poll_t *handle, int status, int events)
     run_turn(handle->data, true);
 }
 
+static void on_timer(uv_timer_t *handle);
+
+/* All events of a round share one reading of the clock, as those of a poll do. */
+static void on_net_event(void *owner)
+{
+    mr_server *s = owner;
+    if (s->has_events)
+        return;
+    s->has_events = s->needs_turn = true;
+    (void)mr_engine_update_clock(s->engine);
+}
+
+static void on_check(uv_check_t *handle)
+{
+    mr_server *s = handle->data;
+    if (!s->has_events && !s->is_timer_due)
+        return;
+    if (s->is_timer_due) {
+        (void)uv_timer_stop(&s->timer);
+        s->timer_ms = UINT64_MAX;
+        s->is_timer_due = false;
+    }
+    run_turn(s, true);
+}
+
+/* Where the loop polls for us, time-outs wait until it has; it must not block then. */
+static bool leaves_turn_to_check(mr_server *s)
+{
+    if (!s->is_timer_due || s->check.data != s)
+        return false;
+    s->timer_ms = 0;
+    return uv_timer_start(&s->timer, on_timer, 0, 0) == 0;
+}
+
 static void on_prepare(uv_prepare_t *handle)
 {
     mr_server *s = handle->data;
     mr_env *home = s->home;
-    if (!wants_turn(s))
+    if (!wants_turn(s) || leaves_turn_to_check(s))
         return;
     bool is_polling = s->is_timer_due; /* what has come counts before it is found to be late */
     s->is_timer_due = false;
     run_turn(s, is_polling);
-    /* What ran may have answered for servers whose prepare is behind us: do not block then. */
+    /* What ran may have answered for servers whose prepare is behind us: the loop must not block. */
     for (mr_server *other = home->servers; other != NULL; other = other->next)
         if (!other->is_closing && wants_turn(other))
             rearm_timer(other);
 }
 
-/* The turn is run by the prepare handle, which is next: libuv fires a timer that is set again at
- * once in its own callback for ever, without getting to anything else. */
+/* The turn is run by the prepare handle, which is next: libuv fires a timer that is set again at once
+ * in its own callback for ever, without getting to anything else. */
 static void on_timer(uv_timer_t *handle)
 {
     mr_server *s = handle->data;
@@ -175,11 +213,19 @@ static void rearm_timer(mr_server *s)
         s->timer_ms = next_ms;
 }
 
+static void free_if_over(mr_server *s)
+{
+    if (s->is_closing && s->open_handles == 0 && s->net.handle_count == 0)
+        mr_server_free(s);
+}
+
+static void on_net_empty(void *owner) { free_if_over(owner); }
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     mr_server *s = handle->data;
-    if (--s->open_handles == 0)
-        mr_server_free(s);
+    s->open_handles--;
+    free_if_over(s);
 }
 
 static void close_handle(mr_server *s, void *handle)
@@ -189,21 +235,42 @@ static void close_handle(mr_server *s, void *handle)
         uv_close(h, on_handle_closed);
 }
 
-mr_rc mr_pump_start(mr_server *s, uv_loop_t *loop)
+void mr_pump_prepare_net(mr_server *s, uv_loop_t *loop)
 {
-    s->timer_ms = UINT64_MAX;
-    if (uv_poll_init(loop, &s->poll, mr_engine_backend_fd(s->engine)) != 0)
+    mr_uv_net_init(&s->net, loop, on_net_event, on_net_empty, s);
+}
+
+static mr_rc start_poll(mr_server *s, uv_loop_t *loop, int fd)
+{
+    if (uv_poll_init(loop, &s->poll, fd) != 0)
         return MR_FATAL;
     s->poll.data = s;
     s->open_handles++;
+    return uv_poll_start(&s->poll, UV_READABLE, on_readable) == 0 ? MR_OK : MR_FATAL;
+}
+
+static mr_rc start_check(mr_server *s, uv_loop_t *loop)
+{
+    (void)uv_check_init(loop, &s->check); /* cannot fail */
+    s->check.data = s;
+    s->open_handles++;
+    return uv_check_start(&s->check, on_check) == 0 ? MR_OK : MR_FATAL;
+}
+
+mr_rc mr_pump_start(mr_server *s, uv_loop_t *loop)
+{
+    int fd = mr_engine_backend_fd(s->engine);
+    s->timer_ms = UINT64_MAX;
+    mr_rc rc = fd >= 0 ? start_poll(s, loop, fd) : start_check(s, loop);
+    if (rc != MR_OK)
+        return rc;
     (void)uv_prepare_init(loop, &s->prepare); /* cannot fail */
     (void)uv_timer_init(loop, &s->timer);
     s->prepare.data = s->timer.data = s;
     s->open_handles += 2;
     uv_unref((uv_handle_t *)&s->prepare);
     uv_unref((uv_handle_t *)&s->timer);
-    if (uv_poll_start(&s->poll, UV_READABLE, on_readable) != 0 ||
-        uv_prepare_start(&s->prepare, on_prepare) != 0)
+    if (uv_prepare_start(&s->prepare, on_prepare) != 0)
         return MR_FATAL;
     rearm_timer(s);
     return MR_OK;
@@ -216,7 +283,7 @@ void mr_pump_stop(mr_server *s)
         return;
     s->is_closing = true;
     /* The poll handle goes before the descriptor that it watches. */
-    if (s->open_handles > 0)
+    if (s->poll.data == s)
         (void)uv_poll_stop(&s->poll);
     mr_routes_destroy(s->new_routes);
     mr_rings_free_replies(&s->rings); /* they are in the engine's books */
@@ -224,10 +291,11 @@ void mr_pump_stop(mr_server *s)
     s->new_routes = NULL;
     s->engine = NULL;
     if (s->open_handles == 0) {
-        mr_server_free(s);
+        free_if_over(s);
         return;
     }
     close_handle(s, &s->poll);
+    close_handle(s, &s->check);
     close_handle(s, &s->prepare);
     close_handle(s, &s->timer);
 }

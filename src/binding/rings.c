@@ -63,7 +63,7 @@ void mr_rings_dispose(mr_rings *r, bool is_env_ending)
 {
     mr_rings_free_replies(r);
     mr_mem_free(&r->mem, r->replies, r->reply_cap * sizeof *r->replies);
-    mr_buf_dispose(&r->mem, &r->done);
+    mr_buf_dispose(&r->mem, &r->notes);
     if (!is_env_ending) {
         if (r->chunk_ref != NULL)
             napi_delete_reference(r->env, r->chunk_ref);
@@ -127,16 +127,11 @@ static napi_status list_named(mr_rings *r, const char *name, napi_value *list)
     return status;
 }
 
-/* Replaces the chunk: the old one belongs to the request objects that point into it. */
-static mr_rc new_chunk(mr_rings *r, size_t least_bytes)
+static mr_rc replace_chunk(mr_rings *r, size_t bytes, uint32_t serial)
 {
-    size_t bytes = least_bytes > MR_CHUNK_BYTES ? least_bytes : MR_CHUNK_BYTES;
-    uint32_t serial = r->chunk_serial + 1;
     napi_value list, buffer;
     napi_ref ref;
     void *data;
-    if (serial - r->batch_serial >= MR_CHUNKS_PER_BATCH)
-        return MR_AGAIN;
     if (list_named(r, "chunks", &list) != napi_ok ||
         napi_create_arraybuffer(r->env, bytes, &data, &buffer) != napi_ok ||
         napi_set_element(r->env, list, serial % MR_CHUNKS_PER_BATCH, buffer) != napi_ok ||
@@ -150,6 +145,22 @@ static mr_rc new_chunk(mr_rings *r, size_t least_bytes)
     r->chunk_used = 0;
     r->chunk_serial = serial;
     return MR_OK;
+}
+
+/* Replaces the chunk: the old one belongs to the request objects that point into it. With a scope of
+ * its own: a transport on libuv streams delivers outside of any. */
+static mr_rc new_chunk(mr_rings *r, size_t least_bytes)
+{
+    size_t bytes = least_bytes > MR_CHUNK_BYTES ? least_bytes : MR_CHUNK_BYTES;
+    uint32_t serial = r->chunk_serial + 1;
+    napi_handle_scope scope;
+    if (serial - r->batch_serial >= MR_CHUNKS_PER_BATCH)
+        return MR_AGAIN;
+    if (napi_open_handle_scope(r->env, &scope) != napi_ok)
+        return MR_NOMEM;
+    mr_rc rc = replace_chunk(r, bytes, serial);
+    (void)napi_close_handle_scope(r->env, scope);
+    return rc;
 }
 
 static void write_block_head(uint16_t *block, const mr_request *q, uint16_t octets_at)
@@ -201,17 +212,21 @@ static mr_rc write_block(mr_rings *r, const mr_request *q, size_t inline_body, s
     return MR_OK;
 }
 
-/* Large content gets an ArrayBuffer of its own. */
-static mr_rc write_body(mr_rings *r, const mr_request *q)
+/* Large content gets an ArrayBuffer of its own; a scope as above. */
+static mr_rc write_body(mr_rings *r, const uint8_t *body, size_t len)
 {
+    napi_handle_scope scope;
     napi_value list, buffer;
     void *data;
-    if (list_named(r, "bodies", &list) != napi_ok ||
-        napi_create_arraybuffer(r->env, q->body_len, &data, &buffer) != napi_ok ||
-        napi_set_element(r->env, list, r->request_count, buffer) != napi_ok)
+    if (napi_open_handle_scope(r->env, &scope) != napi_ok)
         return MR_NOMEM;
-    memcpy(data, q->body, q->body_len);
-    return MR_OK;
+    bool is_made = list_named(r, "bodies", &list) == napi_ok &&
+                   napi_create_arraybuffer(r->env, len, &data, &buffer) == napi_ok &&
+                   napi_set_element(r->env, list, r->request_count, buffer) == napi_ok;
+    if (is_made)
+        memcpy(data, body, len);
+    (void)napi_close_handle_scope(r->env, scope);
+    return is_made ? MR_OK : MR_NOMEM;
 }
 
 mr_rc mr_rings_on_request(void *owner, const mr_request *q)
@@ -226,7 +241,7 @@ mr_rc mr_rings_on_request(void *owner, const mr_request *q)
     if (!is_lean) {
         rc = write_block(r, q, is_inline ? q->body_len : 0, &offset);
         if (rc == MR_OK && !is_inline)
-            rc = write_body(r, q);
+            rc = write_body(r, q->body, q->body_len);
         if (rc != MR_OK)
             return rc;
     }
@@ -236,7 +251,9 @@ mr_rc mr_rings_on_request(void *owner, const mr_request *q)
     record[2] = q->seq;
     record[3] = q->handler;
     record[4] = (uint32_t)q->head->method | (uint32_t)q->head->minor << 8 |
-                (q->body_len > 0 && !is_lean ? (is_inline ? 1u << 9 : 1u << 10) : 0);
+                (q->body_len > 0 && !is_lean ? (is_inline ? 1u << 9 : 1u << 10) : 0) |
+                (q->is_streamed ? 1u << 11 : 0) |
+                (q->is_streamed && (q->head->flags & MR_H1_EXPECT_100) ? 1u << 14 : 0);
     record[5] = is_lean ? MR_NO_CHUNK : r->chunk_serial;
     record[6] = (uint32_t)offset;
     record[7] = (uint32_t)q->body_len;
@@ -244,23 +261,64 @@ mr_rc mr_rings_on_request(void *owner, const mr_request *q)
     return MR_OK;
 }
 
-static void note(mr_rings *r, uint64_t connection, uint32_t seq, uint32_t what)
+/* Small content goes into the chunk, which JavaScript copies it out of. */
+static mr_rc write_inline(mr_rings *r, const uint8_t *bytes, size_t len, size_t *offset)
 {
-    uint32_t words[4] = {(uint32_t)connection, (uint32_t)(connection >> 32), seq, what};
-    /* Memory short: the watcher is not told; req.aborted still tells the truth when asked. */
-    if (mr_buf_append(&r->mem, &r->done, words, sizeof words) != MR_OK)
-        r->bad_records++;
+    size_t room = (len + 7) & ~(size_t)7;
+    if (r->chunk == NULL || r->chunk_bytes - r->chunk_used < room) {
+        mr_rc rc = new_chunk(r, room);
+        if (rc != MR_OK)
+            return rc;
+    }
+    *offset = r->chunk_used;
+    if (len > 0)
+        memcpy(r->chunk + r->chunk_used, bytes, len);
+    r->chunk_used += room;
+    return MR_OK;
 }
 
-void mr_rings_on_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered)
+static mr_rc write_piece(mr_rings *r, const mr_content *content, const uint8_t *bytes, size_t len,
+                         uint32_t flags)
+{
+    bool is_inline = len <= MR_BODY_INLINE_MAX || (flags & 1u << 13);
+    size_t offset = 0;
+    mr_rc rc = is_inline ? write_inline(r, bytes, len, &offset) : write_body(r, bytes, len);
+    if (rc != MR_OK)
+        return rc;
+    uint32_t *record = r->requests + r->request_count * MR_RECORD_WORDS;
+    record[0] = (uint32_t)content->connection;
+    record[1] = (uint32_t)(content->connection >> 32);
+    record[2] = content->seq;
+    record[3] = MR_RECORD_CONTENT;
+    record[4] = (is_inline ? 1u << 9 : 1u << 10) | flags;
+    record[5] = r->chunk_serial;
+    record[6] = (uint32_t)offset;
+    record[7] = (uint32_t)len;
+    r->request_count++;
+    return MR_OK;
+}
+
+mr_rc mr_rings_on_content(void *owner, const mr_content *content)
 {
     mr_rings *r = owner;
-    note(r, connection, seq, is_answered ? 1 : 0);
+    if (r->request_count + 2 > MR_REQUESTS_MAX)
+        return MR_AGAIN;
+    if (content->trailers_len > 0) {
+        mr_rc rc = write_piece(r, content, content->trailers, content->trailers_len, 1u << 13);
+        if (rc != MR_OK)
+            return rc;
+    }
+    /* When this one fails, the trailers go up again: JavaScript takes the last. */
+    return write_piece(r, content, content->bytes, content->len, content->is_end ? 1u << 12 : 0);
 }
 
-void mr_rings_on_peer_ended(void *owner, uint64_t connection, uint32_t seq)
+void mr_rings_on_note(void *owner, uint64_t connection, uint32_t seq, mr_note note)
 {
-    note(owner, connection, seq, 2);
+    mr_rings *r = owner;
+    uint32_t words[4] = {(uint32_t)connection, (uint32_t)(connection >> 32), seq, note};
+    /* Memory short: the watcher is not told; req.aborted still tells the truth when asked. */
+    if (mr_buf_append(&r->mem, &r->notes, words, sizeof words) != MR_OK)
+        r->bad_records++;
 }
 
 /* ---- answers down ---- */
@@ -275,48 +333,86 @@ static void answer_500(mr_rings *r, uint64_t connection, uint32_t seq)
     (void)rc; /* stale: nothing to do */
 }
 
-void mr_rings_answer(mr_rings *r, const uint32_t *record, const uint8_t *head, size_t head_len,
-                     const uint8_t *body, size_t body_len)
+static uint16_t response_flags(uint32_t flags)
+{
+    return (uint16_t)(((flags & MR_RECORD_HAS_DATE) ? MR_RESPONSE_HAS_DATE : 0) |
+                      ((flags & MR_RECORD_HAS_LENGTH) ? MR_RESPONSE_HAS_LENGTH : 0) |
+                      ((flags & MR_RECORD_CLOSE) ? MR_RESPONSE_CLOSE : 0) |
+                      ((flags & MR_RECORD_STREAM) ? MR_RESPONSE_STREAM : 0));
+}
+
+static void respond(mr_rings *r, const uint32_t *record, uint32_t flags, mr_response *response)
 {
     uint64_t connection = id_of(record[0], record[1]);
-    uint32_t status = record[3] & 0xFFFF, flags = record[3] >> 16;
-    mr_response response = {.head = head,
-                            .head_len = head_len,
-                            .body = body,
-                            .body_len = body_len,
-                            .status = (uint16_t)status};
+    response->status = (uint16_t)(record[3] & 0xFFFF);
+    response->flags = response_flags(flags);
     if (flags & MR_RECORD_HEAD_INLINE) {
-        response.flags = (uint16_t)(MR_RESPONSE_IS_UNCHECKED |
-                                    ((flags & MR_RECORD_HAS_DATE) ? MR_RESPONSE_HAS_DATE : 0) |
-                                    ((flags & MR_RECORD_HAS_LENGTH) ? MR_RESPONSE_HAS_LENGTH : 0));
+        response->flags |= MR_RESPONSE_IS_UNCHECKED;
     } else {
-        if (record[4] >= r->reply_count || r->replies[record[4]] == NULL) {
+        const mr_reply *reply = record[4] < r->reply_count ? r->replies[record[4]] : NULL;
+        if (reply == NULL) {
             answer_500(r, connection, record[2]);
             return;
         }
-        const mr_reply *reply = r->replies[record[4]];
-        response.head = reply->head;
-        response.head_len = reply->head_len;
-        response.status = reply->status;
-        response.flags = (reply->flags & MR_REPLY_HAS_DATE) ? MR_RESPONSE_HAS_DATE : 0;
+        response->head = reply->head;
+        response->head_len = reply->head_len;
+        response->status = reply->status;
+        response->flags |= (reply->flags & MR_REPLY_HAS_DATE) ? MR_RESPONSE_HAS_DATE : 0;
     }
-    if (flags & MR_RECORD_CLOSE)
-        response.flags |= MR_RESPONSE_CLOSE;
-    if (mr_engine_respond(r->engine, connection, record[2], &response) == MR_INVALID)
+    if (flags & MR_RECORD_STREAM) {
+        response->body = NULL;
+        response->body_len = 0;
+    }
+    if (mr_engine_respond(r->engine, connection, record[2], response) == MR_INVALID)
         answer_500(r, connection, record[2]);
+}
+
+void mr_rings_carry_out(mr_rings *r, const uint32_t *record, const uint8_t *head, size_t head_len,
+                        const uint8_t *body, size_t body_len, mr_lease *lease)
+{
+    uint64_t connection = id_of(record[0], record[1]);
+    uint32_t seq = record[2], flags = record[3] >> 16 & 0xFFF;
+    mr_response response = {
+        .head = head, .head_len = head_len, .body = body, .body_len = body_len, .lease = lease};
+    mr_rc rc = MR_OK;
+    switch (record[3] >> 28) {
+    case MR_RECORD_RESPOND:
+        respond(r, record, flags, &response);
+        break;
+    case MR_RECORD_WRITE:
+        rc = mr_engine_write(r->engine, connection, seq, body, body_len, lease);
+        break;
+    case MR_RECORD_FINISH:
+        rc = mr_engine_finish(r->engine, connection, seq, body, body_len);
+        break;
+    case MR_RECORD_ABORT:
+        rc = mr_engine_abort(r->engine, connection, seq);
+        break;
+    case MR_RECORD_INFORM:
+        rc = mr_engine_inform(r->engine, connection, seq, record[3] & 0xFFFF, body, body_len);
+        break;
+    case MR_RECORD_ASK:
+        rc = mr_engine_ask(r->engine, connection, seq, record[7]);
+        break;
+    default:
+        rc = MR_INVALID;
+    }
+    if (rc == MR_INVALID) /* stale ones are no-ops */
+        r->bad_records++;
 }
 
 static void drain_record(mr_rings *r, const uint32_t *record)
 {
-    uint32_t offset = record[5], head_len = record[6], body_len = record[7];
+    bool has_octets = record[3] >> 28 != MR_RECORD_ASK;
+    uint32_t offset = record[5], head_len = record[6], body_len = has_octets ? record[7] : 0;
     bool is_inside = offset <= MR_OUTPUT_BYTES && head_len <= MR_OUTPUT_BYTES - offset &&
                      body_len <= MR_OUTPUT_BYTES - offset - head_len;
     if (!is_inside) {
         answer_500(r, id_of(record[0], record[1]), record[2]);
         return;
     }
-    mr_rings_answer(r, record, r->output + offset, head_len, r->output + offset + head_len,
-                    body_len);
+    mr_rings_carry_out(r, record, r->output + offset, head_len, r->output + offset + head_len,
+                       body_len, NULL);
 }
 
 void mr_rings_drain(mr_rings *r)

@@ -1,11 +1,14 @@
 /* rings.h -- the memory that C and JavaScript share: requests up, answers down.
  *
  * requests   records of 8 words, written by C, read by JavaScript within one call
- *              0 slot, 1 generation, 2 seq, 3 handler
+ *              0 slot, 1 generation, 2 seq, 3 handler (MR_RECORD_CONTENT: a piece of content)
  *              4 bits 0-7 method, 8 minor version, 9 content inside the chunk, 10 content in
- *                bodies[record]
- *              5 chunk serial (MR_NO_CHUNK: a lean handler, nothing was copied)
- *              6 offset of the head's block in the chunk, 7 content octets
+ *                bodies[record], 11 content will follow, 14 when a 100
+ *                (Continue) is owed, 12 the content ends here, 13 what is inside
+ *                the chunk are trailers
+ *              5 chunk serial (MR_NO_CHUNK: nothing was copied)
+ *              6 offset in the chunk: of the head's block, or of a piece of content
+ *              7 content octets
  * chunks     ArrayBuffers that JavaScript owns; a head's block, at an 8-octet boundary, is
  *              u16 [0] field count, [1] offset of the head's octets from the block, [2] [3] method,
  *              [4] [5] target, [6] [7] path, [8] [9] query, [10] [11] host (offset, length each,
@@ -14,13 +17,13 @@
  *              the path, then mr_h1_field per field, the octets, and small content behind them
  *            A chunk is replaced, not reused, when it is full: request objects may point into it.
  * responses  records of 8 words, written by JavaScript, read (and distrusted) by C
- *              0 slot, 1 generation, 2 seq, 3 status | flags << 16, 4 reply number,
- *              5 offset in output, 6 head octets there, 7 content octets behind them
+ *              0 slot, 1 generation, 2 seq, 3 status | flags << 16 | kind << 28,
+ *              4 reply number, 5 offset in output, 6 head octets there, 7 content octets behind
+ *              them (kind ASK: how many octets of content are wanted)
  * output     the octets that responses name
  * control    word 0: response records, word 1: output octets in use; written by JavaScript, set to
  *            zero by C when it has drained them
- * done       ends of watched exchanges: slot, generation, seq, what (0 lost, 1 answered, 2
- *            the client closed its side); words
+ * notes      slot, generation, seq, mr_note; words
  *
  * Owns:    a reference to each ArrayBuffer.
  * Thread:  the environment's.
@@ -46,8 +49,20 @@ enum {                                  /* flags of a response record */
     MR_RECORD_HEAD_INLINE = 1u << 0,    /* the head is in output; else it is the reply's */
     MR_RECORD_HAS_DATE = 1u << 1,
     MR_RECORD_HAS_LENGTH = 1u << 2,
-    MR_RECORD_CLOSE = 1u << 3
+    MR_RECORD_CLOSE = 1u << 3,
+    MR_RECORD_STREAM = 1u << 4          /* content follows by kinds WRITE and FINISH */
 };
+
+typedef enum mr_record_kind {
+    MR_RECORD_RESPOND,
+    MR_RECORD_WRITE,  /* content octets */
+    MR_RECORD_FINISH, /* content octets are trailers */
+    MR_RECORD_ABORT,
+    MR_RECORD_INFORM, /* content octets are the fields of an interim answer */
+    MR_RECORD_ASK
+} mr_record_kind;
+
+#define MR_RECORD_CONTENT 0xFFFFFFFEu
 
 typedef struct mr_rings {
     napi_env env;
@@ -64,7 +79,7 @@ typedef struct mr_rings {
     mr_reply **replies;      /* owned; numbered by JavaScript's records */
     uint32_t reply_count, reply_cap, free_replies;
     mr_mem mem;              /* books of what the binding itself allocates */
-    mr_buf done;             /* words */
+    mr_buf notes;            /* words */
     uint64_t bad_records;    /* records that C refused */
 } mr_rings;
 
@@ -75,16 +90,17 @@ void mr_rings_free_replies(mr_rings *rings);
 /* Frees what is C's. With is_env_ending, references are left to the environment. */
 void mr_rings_dispose(mr_rings *rings, bool is_env_ending);
 
-/* mr_handlers.on_request and .on_done, with the rings as owner. */
+/* mr_handlers, with the rings as owner. */
 mr_rc mr_rings_on_request(void *rings, const mr_request *request);
-void mr_rings_on_done(void *rings, uint64_t connection, uint32_t seq, bool is_answered);
-void mr_rings_on_peer_ended(void *rings, uint64_t connection, uint32_t seq);
+mr_rc mr_rings_on_content(void *rings, const mr_content *content);
+void mr_rings_on_note(void *rings, uint64_t connection, uint32_t seq, mr_note note);
 
 /* Hands the answers in the ring to the engine and empties it. */
 void mr_rings_drain(mr_rings *rings);
-/* One answer from JavaScript, by its words; `head` and `body` are already bounded. */
-void mr_rings_answer(mr_rings *rings, const uint32_t *record, const uint8_t *head,
-                     size_t head_len, const uint8_t *body, size_t body_len);
+/* What one record says; `head` and `body` are already bounded. With a lease the body stays where it
+ * is until it has left. */
+void mr_rings_carry_out(mr_rings *rings, const uint32_t *record, const uint8_t *head,
+                        size_t head_len, const uint8_t *body, size_t body_len, mr_lease *lease);
 
 /* Keeps a reply for records to name. Takes it, also on failure. */
 mr_rc mr_rings_add_reply(mr_rings *rings, mr_reply *reply, uint32_t *number) MR_MUST_CHECK;

@@ -1,14 +1,30 @@
 /* server.h -- one engine inside one Node environment: rings, handles of its loop, the call up.
  *
  * OPEN -> CLOSING -> (handles closed) -> freed
- * Owns:    the engine, the rings, three libuv handles, references to the JavaScript callback.
+ * Owns:    the engine, the rings, three libuv handles, those of a transport on libuv streams,
+ *          references to the JavaScript callback.
  * Thread:  the environment's. */
 #ifndef MR_BINDING_SERVER_H
 #define MR_BINDING_SERVER_H
 
 #include "binding/rings.h"
+#include "net/uv_stream.h"
 #include <stdbool.h>
 #include <uv.h>
+
+/* The transports of this system. */
+#ifdef __linux__
+#define MR_TRANSPORT_NATIVE (&mr_transport_epoll)
+#define MR_TRANSPORT_DEFAULT "epoll"
+#define MR_TRANSPORT_REASON "It is the native one of this system."
+#define MR_TRANSPORTS "epoll uv"
+#else
+#define MR_TRANSPORT_NATIVE ((const mr_transport_ops *)NULL)
+#define MR_TRANSPORT_DEFAULT "uv"
+#define MR_TRANSPORT_REASON "This system has no native one yet."
+#define MR_TRANSPORTS "uv"
+#endif
+#define MR_TRANSPORT_UV "uv"
 
 /* Per environment (main thread or worker). Lives until the environment's clean-up is through. */
 typedef struct mr_env {
@@ -16,6 +32,8 @@ typedef struct mr_env {
     napi_async_cleanup_hook_handle hook; /* NULL once removed */
     struct mr_server *servers;           /* all that are not freed yet */
     bool is_ending;
+    mr_h1_llhttp *llhttp;       /* owned; NULL until somebody asks for it */
+    const char *llhttp_refusal; /* static: why it cannot be used; NULL: it can */
 } mr_env;
 
 /* What a JavaScript handle points at; outlives the server it names. */
@@ -31,7 +49,9 @@ typedef struct mr_server {
     mr_engine *engine;
     mr_rings rings;
     mr_routes *new_routes; /* a table being built; NULL between reloads */
-    uv_poll_t poll;       /* the engine's descriptor; keeps the loop alive */
+    mr_uv_net net;         /* in use when the engine has no descriptor of its own */
+    uv_poll_t poll;        /* its descriptor; keeps the loop alive */
+    uv_check_t check;      /* or, without one: the loop has delivered its events; likewise */
     uv_prepare_t prepare; /* answers given later leave before the loop blocks */
     uv_timer_t timer;     /* the wheel's next expiry */
     uint64_t timer_ms;    /* what it is armed for, on the engine clock; UINT64_MAX: not armed */
@@ -40,6 +60,7 @@ typedef struct mr_server {
     napi_async_context async;
     bool is_in_turn;
     bool needs_turn; /* the engine was used outside a turn */
+    bool has_events; /* the loop has delivered some since the last turn */
     bool is_timer_due;
     bool is_closing;
     bool is_close_wanted; /* asked for inside a turn: done at its end */
@@ -49,6 +70,8 @@ typedef struct mr_server {
 
 /* ---- pump.c ---- */
 
+/* Readies server->net for an engine to be created on. */
+void mr_pump_prepare_net(mr_server *server, uv_loop_t *loop);
 /* Starts the handles. MR_FATAL: libuv refused. */
 mr_rc mr_pump_start(mr_server *server, uv_loop_t *loop) MR_MUST_CHECK;
 /* Closes connections and handles; the server is freed when the loop has let the handles go. */

@@ -2,6 +2,7 @@
  * marks, the engine releases at the end of the turn. */
 #include "engine/conn.h"
 #include "engine/core.h"
+#include "proto/proxy.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -11,10 +12,21 @@ void mr_conn_drop_exchanges(mr_conn *c)
 {
     for (uint32_t seq = c->out_seq; c->is_watched != 0 && seq != c->in_seq; seq++) {
         if (c->is_watched & mr_conn_bit(seq))
-            c->engine->handlers->on_done(c->engine->owner, c->id, seq, false);
+            c->engine->handlers->on_note(c->engine->owner, c->id, seq, MR_NOTE_LOST);
         c->is_watched &= ~mr_conn_bit(seq);
     }
+    if (c->incoming != NULL && c->incoming->seq - c->out_seq < mr_conn_in_flight(c))
+        mr_h1_lose_content(c, MR_NOTE_CONTENT_ABORTED);
     c->in_seq = c->out_seq;
+}
+
+void mr_conn_tell_drained(mr_conn *c)
+{
+    uint64_t bit = mr_conn_bit(c->out_seq);
+    if (!(c->is_thirsty & bit) || mr_conn_in_flight(c) == 0)
+        return;
+    c->is_thirsty &= ~bit;
+    c->engine->handlers->on_note(c->engine->owner, c->id, c->out_seq, MR_NOTE_DRAINED);
 }
 
 void mr_conn_kill(mr_conn *c)
@@ -27,6 +39,8 @@ void mr_conn_kill(mr_conn *c)
     c->state = MR_CONN_DEAD;
     e->net->close(&c->link);
     mr_wheel_clear(&e->wheel, &c->timer);
+    if (c->incoming != NULL)
+        mr_h1_lose_content(c, MR_NOTE_CONTENT_ABORTED);
     mr_conn_drop_exchanges(c);
     c->next_dead = e->dead;
     e->dead = c;
@@ -46,9 +60,15 @@ static void free_held(mr_conn *c)
     while (c->held != NULL) {
         mr_held *held = c->held;
         c->held = held->next;
-        mr_mem_free(&c->engine->mem, held, sizeof *held + held->cap);
+        mr_held_free(c, held);
     }
-    c->held_bytes = 0;
+}
+
+void mr_held_free(mr_conn *c, mr_held *held)
+{
+    c->held_bytes -= held->counted;
+    mr_lease_return(held->lease);
+    mr_mem_free(&c->engine->mem, held, sizeof *held + held->len);
 }
 
 void mr_conn_free_input(mr_conn *c)
@@ -61,15 +81,25 @@ void mr_conn_free_input(mr_conn *c)
     c->input_seen = 0;
 }
 
+void mr_incoming_free_head(mr_conn *c)
+{
+    mr_incoming *in = c->incoming;
+    if (in->bytes != NULL)
+        mr_mem_free(&c->engine->mem, in->bytes, in->head.head_len);
+    if (in->fields != NULL)
+        mr_mem_free(&c->engine->mem, in->fields, in->head.field_count * sizeof *in->fields);
+    in->bytes = NULL;
+    in->fields = NULL;
+}
+
 void mr_conn_free_incoming(mr_conn *c)
 {
     mr_incoming *in = c->incoming;
     mr_mem *mem = &c->engine->mem;
     if (in == NULL)
         return;
-    mr_mem_free(mem, in->bytes, in->head.head_len);
-    mr_mem_free(mem, in->fields, in->head.field_count * sizeof *in->fields);
-    mr_buf_dispose(mem, &in->body);
+    mr_incoming_free_head(c);
+    mr_buf_dispose(mem, &in->trailers);
     mr_mem_free(mem, in, sizeof *in);
     c->incoming = NULL;
 }
@@ -110,16 +140,29 @@ void mr_conn_set_deadline(mr_conn *c, uint32_t ms)
         mr_wheel_set(&e->wheel, &c->timer, c->deadline_ms);
 }
 
+static void set_deadline_at(mr_conn *c, uint64_t at_ms)
+{
+    c->deadline_ms = at_ms;
+    if (at_ms != UINT64_MAX && (!mr_timer_is_set(&c->timer) || c->timer.expiry_ms > at_ms))
+        mr_wheel_set(&c->engine->wheel, &c->timer, at_ms);
+}
+
+static bool is_taking_content(const mr_conn *c)
+{
+    return c->incoming != NULL && !c->incoming->is_complete && c->state == MR_CONN_OPEN &&
+           !(c->flags & MR_CONN_IS_WAITING) && !mr_h1_holds_content_back(c);
+}
+
 void mr_conn_touch(mr_conn *c)
 {
     const mr_timeouts *t = &c->engine->timeouts;
     if (c->link.unsent != NULL) {
-        c->sent_mark = c->link.unsent->sent_mark;
+        c->sent_mark = c->link.sent_mark;
         mr_conn_set_deadline(c, t->send_ms);
     } else if (c->state == MR_CONN_LINGERING) {
         mr_conn_set_deadline(c, t->linger_ms);
-    } else if (c->incoming != NULL && !(c->flags & MR_CONN_IS_READY)) {
-        mr_conn_set_deadline(c, t->body_ms);
+    } else if (is_taking_content(c)) {
+        set_deadline_at(c, mr_h1_content_deadline_ms(c));
     } else if (mr_conn_in_flight(c) > 0 || (c->flags & MR_CONN_IS_WAITING)) {
         c->deadline_ms = UINT64_MAX; /* our turn to act */
     } else if (c->input != NULL) {
@@ -127,11 +170,6 @@ void mr_conn_touch(mr_conn *c)
     } else {
         mr_conn_set_deadline(c, c->request_count == 0 ? t->header_ms : t->keep_alive_ms);
     }
-}
-
-static bool made_progress(const mr_conn *c)
-{
-    return c->link.unsent != NULL && c->link.unsent->sent_mark != c->sent_mark;
 }
 
 void mr_conn_on_timer(mr_conn *c)
@@ -142,15 +180,17 @@ void mr_conn_on_timer(mr_conn *c)
             mr_wheel_set(&e->wheel, &c->timer, c->deadline_ms);
         return;
     }
-    if (made_progress(c)) {
-        mr_conn_touch(c);
-        return;
-    }
-    if (c->link.unsent != NULL || c->state == MR_CONN_LINGERING)
+    if (c->link.unsent != NULL && c->link.sent_mark != c->sent_mark)
+        mr_conn_touch(c); /* slow, but moving */
+    else if (c->link.unsent != NULL || c->state == MR_CONN_LINGERING)
         mr_conn_kill(c);
+    else if (is_taking_content(c))
+        mr_h1_check_content_time(c);
     else if (mr_conn_in_flight(c) > 0 || (c->flags & MR_CONN_IS_WAITING))
         c->deadline_ms = UINT64_MAX; /* our turn to act; the answer sets the next deadline */
-    else if (c->incoming == NULL && c->input == NULL)
+    else if (c->flags & MR_CONN_AWAITS_PROXY)
+        mr_conn_kill(c);
+    else if (c->input == NULL)
         mr_conn_finish(c);
     else {
         mr_h1_refuse(c, 408);
@@ -197,6 +237,8 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
     e->stats.accepted++;
     e->live_count++;
     e->accept_pause_ms = 0;
+    if (mr_peer_is_in(&c->peer, e->proxy_sources, e->proxy_source_count))
+        c->flags |= MR_CONN_AWAITS_PROXY;
     mr_conn_touch(c);
     if (is_over_limit(e))
         refuse_connection(e, c);
@@ -216,21 +258,83 @@ static void on_accept_problem(void *owner, mr_accept_problem problem)
     mr_wheel_set(&e->wheel, &e->accept_timer, e->clock.now_ms + e->accept_pause_ms);
 }
 
+/* A peer that still sends may still be reading: closing now would reset it. */
+static void linger_on(mr_conn *c)
+{
+    const mr_engine *e = c->engine;
+    uint64_t total_ms = (uint64_t)e->timeouts.linger_ms * MR_LINGER_PERIODS;
+    if (e->clock.now_ms - c->waiting_since_ms < total_ms)
+        mr_conn_touch(c);
+}
+
+/* ---- the PROXY header ---- */
+
+static void use_proxy_header(mr_conn *c, const mr_proxy *header)
+{
+    c->flags &= (uint8_t)~MR_CONN_AWAITS_PROXY;
+    if (!header->has_source)
+        return;
+    c->peer = (mr_peer){.family = header->family, .port = header->port};
+    memcpy(c->peer.address, header->address, sizeof c->peer.address);
+}
+
+/* It came in pieces: what is kept behind it is the first request's. */
+static void receive_behind_kept(mr_conn *c, size_t header_len)
+{
+    mr_buf_consume(c->input, header_len);
+    if (c->input->len == 0)
+        mr_conn_free_input(c);
+    else
+        mr_h1_receive(c, NULL, 0);
+}
+
+/* The deadline is the head's, set at accept: the header has no time of its own. */
+static void receive_proxy(mr_conn *c, const uint8_t *bytes, size_t len)
+{
+    mr_proxy header;
+    bool is_kept = c->input != NULL;
+    if (is_kept && mr_conn_keep_input(c, bytes, len) != MR_OK) {
+        mr_conn_kill(c);
+        return;
+    }
+    const uint8_t *all = is_kept ? c->input->data : bytes;
+    size_t all_len = is_kept ? c->input->len : len;
+    mr_rc rc = mr_proxy_parse(all, all_len, &header);
+    if (rc == MR_AGAIN && (is_kept || mr_conn_keep_input(c, bytes, len) == MR_OK))
+        return;
+    if (rc != MR_OK) {
+        mr_conn_kill(c); /* who may speak for others and does not is told nothing */
+        return;
+    }
+    use_proxy_header(c, &header);
+    if (is_kept)
+        receive_behind_kept(c, header.len);
+    else if (len > header.len)
+        mr_h1_receive(c, bytes + header.len, len - header.len);
+}
+
+/* ---- data ---- */
+
 static void on_data(void *owner, mr_link *link, const uint8_t *bytes, size_t len)
 {
     mr_conn *c = (mr_conn *)link;
     (void)owner;
-    if (c->state == MR_CONN_OPEN)
+    if (c->state == MR_CONN_OPEN && (c->flags & MR_CONN_AWAITS_PROXY))
+        receive_proxy(c, bytes, len);
+    else if (c->state == MR_CONN_OPEN)
         mr_h1_receive(c, bytes, len);
     else if (c->state == MR_CONN_CLOSING)
         c->engine->net->want_data(link, false); /* nobody will look at it: let the peer wait */
+    else
+        linger_on(c);
 }
 
 static void tell_peer_ended(mr_conn *c)
 {
+    const mr_engine *e = c->engine;
     for (uint32_t seq = c->out_seq; c->is_watched != 0 && seq != c->in_seq; seq++)
         if (c->is_watched & mr_conn_bit(seq))
-            c->engine->handlers->on_peer_ended(c->engine->owner, c->id, seq);
+            e->handlers->on_note(e->owner, c->id, seq, MR_NOTE_PEER_ENDED);
 }
 
 static void on_eof(void *owner, mr_link *link)
@@ -256,6 +360,7 @@ static void on_drained(void *owner, mr_link *link)
         return;
     }
     mr_conn_touch(c);
+    mr_conn_tell_drained(c);
     if (c->flags & MR_CONN_IS_WAITING)
         mr_engine_list(c);
 }

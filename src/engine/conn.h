@@ -40,30 +40,46 @@ enum {                            /* mr_conn.flags */
     MR_CONN_IS_WAITING = 1u << 1, /* input waits: the pipeline or the request ring is full */
     MR_CONN_IS_LISTED = 1u << 2,  /* in the engine's resume list */
     MR_CONN_IS_DIRTY = 1u << 3,   /* in the engine's flush list */
-    MR_CONN_IS_READY = 1u << 4    /* `incoming` is complete but could not be handed up yet */
+    MR_CONN_IS_READY = 1u << 4,   /* `incoming` is complete but could not be handed up yet */
+    MR_CONN_AWAITS_PROXY = 1u << 5 /* a PROXY header must come first; `input` has its beginning */
 };
 
-/* An answer that waits for earlier ones. */
+/* A piece of an answer that waits for earlier answers: octets of our own around octets that are
+ * copied in too or leased. */
 typedef struct mr_held {
-    struct mr_held *next; /* by rising seq */
+    struct mr_held *next; /* by rising seq; pieces of one seq in their order */
     uint32_t seq;
-    bool is_last; /* the connection ends behind it */
-    size_t len;   /* octets for the wire */
-    size_t cap;   /* of bytes[] */
+    uint8_t ends;    /* part_end of answer.c */
+    mr_lease *lease; /* borrowed once; NULL: everything is in bytes[] */
+    const uint8_t *leased;
+    size_t leased_len;
+    size_t before; /* octets of bytes[] in front of what is leased */
+    size_t len;    /* octets of bytes[] */
+    size_t counted; /* against held_bytes */
     uint8_t bytes[];
 } mr_held;
 
 /* A request whose head has come and whose content is still coming. */
 typedef struct mr_incoming {
-    uint8_t *bytes; /* owned: the head, head.head_len octets */
-    mr_h1_field *fields; /* owned: head.field_count */
+    uint8_t *bytes;      /* owned: the head, head.head_len octets; NULL once it is handed up */
+    mr_h1_field *fields; /* owned: head.field_count; NULL once it is handed up */
     mr_h1_head head;
+    uint32_t seq;        /* once the request was handed up */
+    bool is_handed_up;   /* JavaScript has the head and gets the content piece by piece */
     bool is_discarded;   /* the content is read past: nobody will see it */
-    bool wants_continue; /* a 100 (Continue) is owed as soon as it is this exchange's turn */
+    bool wants_continue; /* a 100 (Continue) is owed when the content is asked for */
+    bool is_asked_for;   /* JavaScript wants the content */
     bool is_chunked;
-    uint64_t left; /* content still to come, when not chunked */
+    bool is_complete;    /* all of it was taken off the wire; its end could not be handed up yet */
+    uint64_t left;       /* content still to come, when not chunked */
+    uint64_t taken;      /* content that came, <= body_bytes */
+    uint64_t body_bytes; /* the limit that holds for this request */
+    uint64_t window;     /* octets that may be handed up before more are asked for */
+    uint64_t rate_mark;  /* taken, when throughput was last looked at */
+    uint64_t rate_ms;    /* when that was */
+    uint64_t body_deadline_ms; /* for the whole content; moved by as long as we made the peer wait */
     mr_h1_chunked chunked;
-    mr_buf body; /* <= limits.body_bytes */
+    mr_buf trailers; /* owned: field lines so far, <= limits.head.header_bytes */
 } mr_incoming;
 
 typedef struct mr_conn {
@@ -82,6 +98,11 @@ typedef struct mr_conn {
     uint64_t is_http10;   /* HTTP/1.0 that asked for keep-alive */
     uint64_t is_answered; /* answered, and held */
     uint64_t is_watched;
+    uint64_t is_minor0;    /* HTTP/1.0 */
+    uint64_t is_streaming; /* the head is given, the end is not */
+    uint64_t is_chunked;   /* of a stream: in the chunked coding */
+    uint64_t is_final;     /* of a stream: the connection ends behind it */
+    uint64_t is_thirsty;   /* its writer waits for the queue to empty */
     uint64_t deadline_ms; /* the true one; the timer may fire earlier. UINT64_MAX: none */
     struct mr_conn *next_dirty;
     mr_buf *input;         /* owned: octets not yet parsed; NULL when there are none */
@@ -89,12 +110,13 @@ typedef struct mr_conn {
     mr_held *held;         /* owned */
     mr_timer timer;
     /* what few need */
+    uint64_t waiting_since_ms; /* when it began to wait, or to linger */
     size_t input_seen;    /* of input, how much the parser has seen */
     size_t held_bytes;    /* <= limits.held_bytes */
-    uint64_t sent_mark;   /* transport's progress when the send time-out was last set */
+    uint32_t sent_mark;   /* transport's progress when the send time-out was last set */
     struct mr_conn *next_listed; /* resume list */
     struct mr_conn *next_dead;
-    mr_peer peer; /* constant */
+    mr_peer peer; /* constant, once a PROXY header that is awaited has come */
 } mr_conn;
 
 static inline uint64_t mr_conn_bit(uint32_t seq) { return 1ull << (seq % MR_PIPELINE_MAX); }
@@ -106,6 +128,8 @@ extern const mr_link_events mr_conn_events;
 void mr_conn_kill(mr_conn *c);
 /* No more requests: FIN once the answers in flight are out (at once when there are none). */
 void mr_conn_finish(mr_conn *c);
+/* Tells the writer whose turn it is that all it wrote has left. */
+void mr_conn_tell_drained(mr_conn *c);
 /* Forgets the exchanges that are still in flight: their answers will be stale. */
 void mr_conn_drop_exchanges(mr_conn *c);
 /* Ends `ms` from now unless moved; 0: never. */
@@ -119,5 +143,8 @@ void mr_conn_release(mr_conn *c);
 mr_rc mr_conn_keep_input(mr_conn *c, const uint8_t *bytes, size_t len) MR_MUST_CHECK;
 void mr_conn_free_input(mr_conn *c);
 void mr_conn_free_incoming(mr_conn *c);
+/* The head alone: JavaScript has its copy. */
+void mr_incoming_free_head(mr_conn *c);
+void mr_held_free(mr_conn *c, mr_held *held);
 
 #endif

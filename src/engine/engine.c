@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 #include "engine/core.h"
 #include <errno.h>
+#include <string.h>
 
 /* More connections than this never exist at once, whatever the limits say: slots are 32 bits wide
  * and a descriptor table is smaller still. */
@@ -16,7 +17,32 @@ static mr_rc create_parts(mr_engine *e)
         return MR_NOMEM;
     if ((rc = mr_out_init(&e->out, &e->mem)) != MR_OK)
         return rc;
-    return e->net->create(&e->mem, &mr_conn_events, e, &e->transport);
+    return e->net->create(e->net, &e->mem, &mr_conn_events, e, &e->transport);
+}
+
+static mr_rc copy_proxy_sources(mr_engine *e, const mr_engine_options *options)
+{
+    size_t count = options->proxy_source_count;
+    if (count == 0)
+        return MR_OK;
+    if (count > MR_PROXY_SOURCES_MAX)
+        return MR_INVALID;
+    for (size_t i = 0; i < count; i++)
+        if (!mr_range_is_valid(&options->proxy_sources[i]))
+            return MR_INVALID;
+    e->proxy_sources = mr_mem_alloc(&e->mem, count * sizeof *e->proxy_sources);
+    if (e->proxy_sources == NULL)
+        return MR_NOMEM;
+    memcpy(e->proxy_sources, options->proxy_sources, count * sizeof *e->proxy_sources);
+    e->proxy_source_count = count;
+    return MR_OK;
+}
+
+static void choose_parser(mr_engine *e, const mr_engine_options *options)
+{
+    bool is_own = options->parser == NULL;
+    e->parser = is_own ? &mr_h1_parser_millrace : options->parser;
+    e->parser_self = is_own ? (void *)(uintptr_t)e->scan : options->parser_self;
 }
 
 mr_rc mr_engine_create(const mr_engine_options *options, mr_engine **out)
@@ -34,9 +60,12 @@ mr_rc mr_engine_create(const mr_engine_options *options, mr_engine **out)
                      .scan = options->scan ? options->scan : mr_h1_scan_best(),
                      .fallback = MR_NO_HANDLER,
                      .thread = pthread_self()};
+    choose_parser(e, options);
     mr_clock_update(&e->clock);
     mr_wheel_init(&e->wheel, e->clock.now_ms);
-    mr_rc rc = create_parts(e);
+    mr_rc rc = copy_proxy_sources(e, options);
+    if (rc == MR_OK)
+        rc = create_parts(e);
     if (rc != MR_OK) {
         mr_engine_destroy(e);
         return rc;
@@ -62,19 +91,25 @@ static void release_dead(mr_engine *e)
     }
 }
 
-static void forget_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered)
+static void forget(void *owner, uint64_t connection, uint32_t seq, mr_note note)
 {
-    (void)owner, (void)connection, (void)seq, (void)is_answered;
+    (void)owner, (void)connection, (void)seq, (void)note;
 }
 
-static void forget_end(void *owner, uint64_t connection, uint32_t seq)
+/* Before the sockets close: from then on, who connects is told so at once. */
+static void remove_files(mr_engine *e)
 {
-    (void)owner, (void)connection, (void)seq;
+    while (e->files != NULL) {
+        mr_sock_file *file = e->files;
+        e->files = file->next;
+        mr_sock_remove_file(file);
+        mr_mem_free(&e->mem, file, sizeof *file);
+    }
 }
 
 void mr_engine_destroy(mr_engine *e)
 {
-    static const mr_handlers silent = {.on_done = forget_done, .on_peer_ended = forget_end};
+    static const mr_handlers silent = {.on_note = forget};
     uint32_t cursor = 0;
     uint64_t id;
     mr_conn *c;
@@ -87,12 +122,16 @@ void mr_engine_destroy(mr_engine *e)
         c->flags &= (uint8_t)~MR_CONN_IS_LISTED;
     }
     e->listed_first = e->listed_last = NULL;
+    mr_out_flush(e); /* sends nothing any more, but returns leases */
     release_dead(e);
+    remove_files(e);
     if (e->transport != NULL)
         e->net->destroy(e->transport);
+    mr_mem_free(&e->mem, e->proxy_sources, e->proxy_source_count * sizeof *e->proxy_sources);
     mr_routes_destroy(e->routes);
     mr_out_dispose(&e->out, &e->mem);
     mr_buf_dispose(&e->mem, &e->rendered);
+    mr_buf_dispose(&e->mem, &e->decoded);
     mr_mem_free(&e->mem, e->fields, e->limits.head.header_count * sizeof *e->fields);
     mr_slab_destroy(e->conns);
     mr_mem mem = e->mem; /* the engine is in its own books */
@@ -102,10 +141,21 @@ void mr_engine_destroy(mr_engine *e)
 mr_rc mr_engine_listen(mr_engine *e, const mr_listen_options *options, uint16_t *port, int *error)
 {
     int fd;
+    mr_sock_file *file = NULL;
     MR_ON_THREAD(e);
+    *error = ENOMEM;
+    if (mr_sock_has_file(options) && (file = mr_mem_alloc(&e->mem, sizeof *file)) == NULL)
+        return MR_INVALID;
     mr_rc rc = mr_sock_listen(options, &fd, error);
-    if (rc != MR_OK)
+    if (rc != MR_OK) {
+        mr_mem_free(&e->mem, file, sizeof *file);
         return rc;
+    }
+    if (file != NULL) {
+        mr_sock_note_file(options, file);
+        file->next = e->files;
+        e->files = file;
+    }
     *port = mr_sock_port(fd);
     rc = e->net->listen(e->transport, fd);
     if (rc != MR_OK)
@@ -220,19 +270,27 @@ mr_rc mr_engine_watch(mr_engine *e, uint64_t connection, uint32_t seq)
         return MR_GONE;
     c->is_watched |= mr_conn_bit(seq);
     if (c->flags & MR_CONN_SAW_EOF)
-        e->handlers->on_peer_ended(e->owner, c->id, seq);
+        e->handlers->on_note(e->owner, c->id, seq, MR_NOTE_PEER_ENDED);
     return MR_OK;
 }
 
-/* A connection in the middle of a request may finish it; its answer will say close. */
-static void drain_conn(mr_conn *c)
+/* A connection in the middle of a request may finish it; its answer will say close. An idle one has a
+ * grace: a request that is on its way already must not be lost. */
+static void drain_conn(mr_conn *c, uint32_t grace_ms)
 {
-    bool is_mid_request = c->input != NULL || c->incoming != NULL;
-    if (c->state == MR_CONN_OPEN && (mr_conn_in_flight(c) > 0 || !is_mid_request))
+    if (c->state != MR_CONN_OPEN)
+        return;
+    if (c->incoming != NULL && c->incoming->is_handed_up)
+        c->is_final |= mr_conn_bit(c->incoming->seq);
+    else if (mr_conn_in_flight(c) > 0)
+        mr_conn_finish(c);
+    else if (c->input == NULL && c->incoming == NULL && c->link.unsent == NULL && grace_ms > 0)
+        mr_conn_set_deadline(c, grace_ms);
+    else if (c->input == NULL && c->incoming == NULL)
         mr_conn_finish(c);
 }
 
-void mr_engine_drain(mr_engine *e)
+void mr_engine_drain(mr_engine *e, uint32_t grace_ms)
 {
     uint32_t cursor = 0;
     uint64_t id;
@@ -241,11 +299,12 @@ void mr_engine_drain(mr_engine *e)
     if (e->is_draining)
         return;
     mr_clock_update(&e->clock);
+    remove_files(e);
     e->net->unlisten(e->transport);
     mr_wheel_clear(&e->wheel, &e->accept_timer);
     e->is_draining = true;
     while ((c = mr_slab_next(e->conns, &cursor, &id)) != NULL)
-        drain_conn(c);
+        drain_conn(c, grace_ms);
     mr_out_flush(e);
 }
 

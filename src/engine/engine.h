@@ -15,13 +15,15 @@
 #include "engine/route.h"
 #include "net/sock.h"
 #include "net/transport.h"
+#include "proto/h1_llhttp.h"
 #include "proto/h1_parse.h"
 
 typedef struct mr_engine mr_engine;
 
 typedef struct mr_limits {
     mr_h1_limits head;           /* over it: 431, 414 */
-    uint64_t body_bytes;         /* over it: 413 */
+    uint64_t body_bytes;         /* over it: 413; a route may have its own */
+    uint64_t body_bytes_per_second; /* least throughput of content: 408; 0: any */
     uint32_t connections;        /* over it: 503 and close; 0: none */
     uint32_t requests_per_connection; /* then Connection: close; 0: none */
     uint64_t held_bytes;         /* answers of one connection that wait for an earlier one, and its
@@ -47,27 +49,61 @@ typedef struct mr_request {
     const mr_h1_field *fields;
     const mr_param *params; /* offsets count from the path */
     uint32_t param_count;
-    const uint8_t *body; /* NULL without content */
+    const uint8_t *body; /* the whole content; NULL without, or when it comes by on_content */
     size_t body_len;
+    bool is_streamed; /* the content comes by on_content */
     const mr_peer *peer;
 } mr_request;
+
+/* A piece of a request's content. Everything is borrowed for the call. */
+typedef struct mr_content {
+    uint64_t connection;
+    uint32_t seq;
+    const uint8_t *bytes;
+    size_t len;
+    bool is_end;
+    const uint8_t *trailers; /* with is_end: the trailer section's field lines, each with its CRLF */
+    size_t trailers_len;
+} mr_content;
+
+/* What may happen to an exchange that JavaScript holds. */
+typedef enum mr_note {
+    MR_NOTE_LOST,     /* watched: it ended without its answer: the client went */
+    MR_NOTE_ANSWERED, /* watched: its answer is out */
+    MR_NOTE_DRAINED,  /* what its stream had queued has left */
+    /* the rest of its content will not come: */
+    MR_NOTE_CONTENT_ABORTED,   /* the client went */
+    MR_NOTE_CONTENT_TOO_LARGE, /* over the limit; answered 413 unless an answer had begun */
+    MR_NOTE_CONTENT_BAD,       /* the chunked coding is broken; likewise 400 */
+    MR_NOTE_CONTENT_LATE,      /* over a time-out; likewise 408 */
+    MR_NOTE_CONTENT_UNREAD,    /* the answer was complete first */
+    MR_NOTE_PEER_ENDED /* watched: the client closed its side; most leave so, some still read */
+} mr_note;
 
 /* Calls up. They must not call back into the engine. */
 typedef struct mr_handlers {
     /* MR_OK: taken. MR_AGAIN: no room now; offered again in mr_engine_resume(). Anything else: the
-     * request is answered 500. */
+     * request is answered 503. */
     mr_rc (*on_request)(void *owner, const mr_request *request);
-    /* An exchange that mr_engine_watch() named ended: answered, or its connection is gone. */
-    void (*on_done)(void *owner, uint64_t connection, uint32_t seq, bool is_answered);
-    /* The client of a watched exchange closed its side; most leave so, some still read. */
-    void (*on_peer_ended)(void *owner, uint64_t connection, uint32_t seq);
+    /* MR_OK or MR_AGAIN, as above; MR_NOMEM: the content is given up. */
+    mr_rc (*on_content)(void *owner, const mr_content *content);
+    /* MR_NOTE_LOST and _ANSWERED come only for exchanges that mr_engine_watch() named. */
+    void (*on_note)(void *owner, uint64_t connection, uint32_t seq, mr_note note);
 } mr_handlers;
+
+#define MR_PROXY_SOURCES_MAX 256u
 
 typedef struct mr_engine_options {
     mr_limits limits;
     mr_timeouts timeouts;
     const mr_transport_ops *transport;
     const mr_h1_scan *scan; /* NULL: the best of this machine */
+    const mr_h1_parser *parser; /* NULL: our own */
+    void *parser_self;          /* borrowed; of a parser that is not our own */
+    /* Copied. Connections from there must begin with a PROXY header, and are the client's that it
+     * names; without one they are closed. */
+    const mr_range *proxy_sources;
+    size_t proxy_source_count; /* <= MR_PROXY_SOURCES_MAX */
     const mr_handlers *handlers;
     void *owner;
 } mr_engine_options;
@@ -78,15 +114,17 @@ typedef struct mr_response {
     size_t head_len;
     const uint8_t *body;
     size_t body_len;
+    mr_lease *lease; /* of the body: it stays where it is until it has left; NULL: copied */
     uint16_t status; /* 200..599 */
     uint16_t flags;  /* MR_RESPONSE_... */
 } mr_response;
 
 enum {
     MR_RESPONSE_HAS_DATE = 1u << 0,   /* the head brings its own Date */
-    MR_RESPONSE_HAS_LENGTH = 1u << 1, /* the head brings its own Content-Length: HEAD and 304 only */
+    MR_RESPONSE_HAS_LENGTH = 1u << 1, /* the head brings its own Content-Length: HEAD, 304, streams */
     MR_RESPONSE_CLOSE = 1u << 2,      /* say Connection: close, and close */
-    MR_RESPONSE_IS_UNCHECKED = 1u << 3 /* status and head come from outside: check them */
+    MR_RESPONSE_IS_UNCHECKED = 1u << 3, /* status and head come from outside: check them */
+    MR_RESPONSE_STREAM = 1u << 4       /* the content follows by mr_engine_write(); body is NULL */
 };
 
 #define MR_RESPONSE_HEAD_MAX (64u * 1024u)
@@ -102,7 +140,8 @@ mr_rc mr_engine_create(const mr_engine_options *options, mr_engine **out) MR_MUS
 /* Closes everything at once, without a word to peers or handlers. Accepts NULL. */
 void mr_engine_destroy(mr_engine *engine);
 
-/* MR_INVALID with *error = errno. *port is the one that was bound. */
+/* MR_INVALID with *error = errno. *port is the one that was bound. The file of a unix socket is
+ * removed when the engine stops accepting. */
 mr_rc mr_engine_listen(mr_engine *engine, const mr_listen_options *options, uint16_t *port,
                        int *error) MR_MUST_CHECK;
 int mr_engine_backend_fd(const mr_engine *engine);
@@ -135,15 +174,47 @@ mr_rc mr_engine_respond(mr_engine *engine, uint64_t connection, uint32_t seq,
 void mr_engine_flush(mr_engine *engine);
 
 typedef enum mr_waiting { MR_IS_OVER, MR_IS_WAITING, MR_IS_WAITING_ENDED } mr_waiting;
-/* Whether the exchange still waits for its answer and its client is there; _ENDED: the client has
+/* Whether the exchange still waits for the end of its answer and the client is there; _ENDED: it has
  * closed its side. */
 mr_waiting mr_engine_is_waiting(const mr_engine *engine, uint64_t connection, uint32_t seq);
-/* Asks for on_done. MR_GONE: it is over already. */
+/* Asks for MR_NOTE_LOST or MR_NOTE_ANSWERED, and before it MR_NOTE_PEER_ENDED. MR_GONE: it is over already. */
 mr_rc mr_engine_watch(mr_engine *engine, uint64_t connection, uint32_t seq) MR_MUST_CHECK;
 
-/* Stops accepting (after emptying the queues), closes idle connections, says Connection: close on
- * the answers in flight. Idempotent. Over when mr_engine_connections() is 0. */
-void mr_engine_drain(mr_engine *engine);
+/* ---- streamed answers: after mr_engine_respond() with MR_RESPONSE_STREAM ---- */
+
+/* A piece of content, framed as the head said; dropped where there is none (HEAD, 204, 304). With a
+ * lease it is not copied. MR_GONE: no such stream. MR_NOMEM: the connection was shed. */
+mr_rc mr_engine_write(mr_engine *engine, uint64_t connection, uint32_t seq, const uint8_t *bytes,
+                      size_t len, mr_lease *lease) MR_MUST_CHECK;
+/* The end; `trailers` are field lines with their CRLF, sent in the chunked coding only.
+ * MR_INVALID: they are unsound; the stream still waits. */
+mr_rc mr_engine_finish(mr_engine *engine, uint64_t connection, uint32_t seq,
+                       const uint8_t *trailers, size_t len) MR_MUST_CHECK;
+/* Closes the connection when it is this answer's turn: the client sees that it was cut short. */
+mr_rc mr_engine_abort(mr_engine *engine, uint64_t connection, uint32_t seq) MR_MUST_CHECK;
+/* An interim answer, 102..199 (RFC 9110 15.2), before the final one's head. MR_INVALID: unsound. */
+mr_rc mr_engine_inform(mr_engine *engine, uint64_t connection, uint32_t seq, unsigned status,
+                       const uint8_t *fields, size_t len) MR_MUST_CHECK;
+/* Octets of its connection that wait for the socket or for earlier answers. Flush first. */
+uint64_t mr_engine_queued_bytes(const mr_engine *engine, uint64_t connection, uint32_t seq);
+/* Asks for MR_NOTE_DRAINED (at once when nothing is queued). MR_GONE: no such stream. */
+mr_rc mr_engine_watch_drain(mr_engine *engine, uint64_t connection, uint32_t seq) MR_MUST_CHECK;
+
+/* ---- content that comes by on_content ---- */
+
+#define MR_WINDOW_BYTES (128u * 1024u) /* handed up unasked; nothing with Expect: 100-continue */
+#define MR_WINDOW_MAX (64u * 1024u * 1024u)
+#define MR_READ_PAST_MAX (256u * 1024u) /* unwanted content that is read for the next request's sake */
+#define MR_RATE_PERIOD_MS 10000u        /* over which body_bytes_per_second is looked at */
+
+/* Lets `bytes` more be handed up; the first call also sends the 100 (Continue) that is owed.
+ * MR_GONE: nothing more will come. */
+mr_rc mr_engine_ask(mr_engine *engine, uint64_t connection, uint32_t seq,
+                    uint64_t bytes) MR_MUST_CHECK;
+
+/* Stops accepting (after emptying the queues), closes idle connections after grace_ms, says
+ * Connection: close on all answers. Idempotent. Over when mr_engine_connections() is 0. */
+void mr_engine_drain(mr_engine *engine, uint32_t grace_ms);
 /* Connections that still matter: open and not merely lingering after our FIN. */
 uint32_t mr_engine_connections(const mr_engine *engine);
 void mr_engine_get_stats(const mr_engine *engine, mr_engine_stats *stats);

@@ -1,242 +1,32 @@
-/* h1.c -- the exchanges of one HTTP/1.1 connection.
+/* h1.c -- the requests of one HTTP/1.1 connection.
  *
- *   input -> parse_next -> begin (head) -> [collect content] -> act -> reply now, or hand up
- *   answer (mr_engine_respond) -> write now when it is its turn, else hold -> advance
+ *   input -> begin (head) -> no content, or all of it here -> act
+ *                         -> content that is wanted        -> act, then hand it up as it comes
+ *                         -> content that is not           -> read past it, then act
+ *   act -> answered here at once, or handed up to JavaScript
  *
- * Invariants: answers leave in the order of requests; an exchange has its number (seq) from act() on
- * and in_seq - out_seq <= MR_PIPELINE_MAX; nothing is parsed while content is being collected. */
+ * Invariants: an exchange has its number (seq) from act() on and in_seq - out_seq <=
+ * MR_PIPELINE_MAX; nothing is parsed while content is being taken. */
 #include "engine/core.h"
-#include "proto/h1_write.h"
-#include <stdio.h>
 #include <string.h>
 
-/* ---- writing answers ---- */
-
-static unsigned tail_of(const mr_conn *c, uint32_t seq, const mr_response *r, bool is_last)
+static void set_bit(uint64_t *bits, uint64_t bit, bool is_on)
 {
-    unsigned tail = 0;
-    if (!mr_h1_is_bodyless(r->status) && !(r->flags & MR_RESPONSE_HAS_LENGTH))
-        tail |= MR_TAIL_LENGTH;
-    if (!(r->flags & MR_RESPONSE_HAS_DATE))
-        tail |= MR_TAIL_DATE;
-    if (is_last)
-        tail |= MR_TAIL_CLOSE;
-    else if (c->is_http10 & mr_conn_bit(seq))
-        tail |= MR_TAIL_KEEP_ALIVE;
-    return tail;
+    *bits = is_on ? *bits | bit : *bits & ~bit;
 }
 
-static bool has_content(const mr_conn *c, uint32_t seq, const mr_response *r)
-{
-    return r->body_len > 0 && !(c->is_head & mr_conn_bit(seq)) && !mr_h1_is_bodyless(r->status) &&
-           r->status != 205;
-}
-
-static size_t put_head(const mr_conn *c, uint32_t seq, const mr_response *r, bool is_last,
-                       uint8_t *out)
-{
-    uint64_t length = r->status == 205 ? 0 : r->body_len;
-    memcpy(out, r->head, r->head_len);
-    return r->head_len + mr_h1_put_tail(out + r->head_len, tail_of(c, seq, r, is_last), length,
-                                        &c->engine->clock);
-}
-
-static void write_now(mr_conn *c, uint32_t seq, const mr_response *r, bool is_last)
-{
-    mr_engine *e = c->engine;
-    bool is_copied = has_content(c, seq, r) && r->body_len <= MR_OUT_COPY_MAX;
-    size_t room = r->head_len + MR_TAIL_MAX + (is_copied ? r->body_len : 0);
-    uint8_t *out = mr_out_reserve(e, c, room);
-    size_t len = put_head(c, seq, r, is_last, out);
-    if (is_copied) {
-        memcpy(out + len, r->body, r->body_len);
-        len += r->body_len;
-    }
-    mr_out_commit(e, c, len);
-}
-
-/* Keeps an answer until the earlier ones have gone. */
-static mr_rc hold(mr_conn *c, uint32_t seq, const mr_response *r, bool is_last)
-{
-    mr_engine *e = c->engine;
-    size_t body_len = has_content(c, seq, r) ? r->body_len : 0;
-    size_t room = r->head_len + MR_TAIL_MAX + body_len;
-    mr_held **link = &c->held;
-    if (c->held_bytes + room > e->limits.held_bytes && c->held != NULL)
-        return MR_LIMIT;
-    mr_held *held = mr_mem_alloc(&e->mem, sizeof *held + room);
-    if (held == NULL)
-        return MR_NOMEM;
-    size_t len = put_head(c, seq, r, is_last, held->bytes);
-    if (body_len > 0)
-        memcpy(held->bytes + len, r->body, body_len);
-    held->seq = seq;
-    held->is_last = is_last;
-    held->len = len + body_len;
-    held->cap = room;
-    while (*link != NULL && (int32_t)((*link)->seq - seq) < 0)
-        link = &(*link)->next;
-    held->next = *link;
-    *link = held;
-    c->held_bytes += room;
-    c->is_answered |= mr_conn_bit(seq);
-    if (is_last)
-        mr_conn_finish(c); /* what is asked from now on would never be answered */
-    return MR_OK;
-}
-
-/* The exchange at out_seq is on its way out. */
-static void step_out(mr_conn *c, bool is_last)
-{
-    uint64_t bit = mr_conn_bit(c->out_seq);
-    uint32_t seq = c->out_seq++;
-    c->is_answered &= ~bit;
-    if (c->is_watched & bit) {
-        c->is_watched &= ~bit;
-        c->engine->handlers->on_done(c->engine->owner, c->id, seq, true);
-    }
-    if (is_last) {
-        /* What was asked behind a last answer is not processed (RFC 9112 9.6). */
-        mr_conn_drop_exchanges(c);
-        mr_conn_finish(c);
-    }
-}
-
-static void release_held(mr_conn *c)
-{
-    while (c->held != NULL && c->held->seq == c->out_seq && mr_conn_in_flight(c) > 0 &&
-           c->state != MR_CONN_DEAD) {
-        mr_held *held = c->held;
-        mr_engine *e = c->engine;
-        if (held->len <= MR_OUT_COPY_MAX) {
-            memcpy(mr_out_reserve(e, c, held->len), held->bytes, held->len);
-            mr_out_commit(e, c, held->len);
-            step_out(c, held->is_last);
-        } else {
-            (void)mr_out_reserve(e, c, 0);
-            step_out(c, held->is_last);
-            mr_out_send_borrowed(e, c, held->bytes, held->len);
-        }
-        c->held = held->next;
-        c->held_bytes -= held->cap;
-        mr_mem_free(&e->mem, held, sizeof *held + held->cap);
-    }
-}
-
-static void send_continue(mr_conn *c)
-{
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    memcpy(mr_out_reserve(c->engine, c, sizeof text - 1), text, sizeof text - 1);
-    mr_out_commit(c->engine, c, sizeof text - 1);
-    c->incoming->wants_continue = false;
-}
-
-/* After answers have gone out: whatever waited for that. */
-static void after_answers(mr_conn *c)
-{
-    uint32_t in_flight = mr_conn_in_flight(c);
-    if (c->state == MR_CONN_CLOSING && in_flight == 0)
-        mr_out_mark(c->engine, c);
-    if (c->state == MR_CONN_OPEN && in_flight == 0 && c->incoming && c->incoming->wants_continue)
-        send_continue(c);
-    if ((c->flags & MR_CONN_IS_WAITING) && in_flight < MR_PIPELINE_MAX)
-        mr_engine_list(c);
-}
-
-/* Whether the answer to `seq` ends the connection. */
-static bool ends_connection(const mr_conn *c, uint32_t seq, const mr_response *r)
-{
-    return (r->flags & MR_RESPONSE_CLOSE) ||
-           (c->state == MR_CONN_CLOSING && seq + 1 == c->in_seq);
-}
-
-static mr_rc answer(mr_conn *c, uint32_t seq, const mr_response *r)
-{
-    mr_engine *e = c->engine;
-    bool is_last = ends_connection(c, seq, r);
-    if (seq != c->out_seq) {
-        mr_rc rc = hold(c, seq, r, is_last);
-        if (rc != MR_OK)
-            mr_conn_kill(c);
-        return rc == MR_OK ? MR_OK : MR_NOMEM;
-    }
-    bool is_borrowed = has_content(c, seq, r) && r->body_len > MR_OUT_COPY_MAX;
-    write_now(c, seq, r, is_last);
-    step_out(c, is_last);
-    if (is_borrowed)
-        mr_out_send_borrowed(e, c, r->body, r->body_len);
-    release_held(c);
-    after_answers(c);
-    return MR_OK;
-}
-
-/* Whether the status line says the status that the framing goes by. */
-static bool says_status(const mr_response *r)
-{
-    const uint8_t *digits = r->head + sizeof "HTTP/1.1 " - 1;
-    return digits[0] == '0' + r->status / 100 && digits[1] == '0' + r->status / 10 % 10 &&
-           digits[2] == '0' + r->status % 10 && digits[3] == ' ';
-}
-
-static bool is_sound(const mr_conn *c, uint32_t seq, const mr_response *r)
-{
-    /* A length of its own, before content, could disagree with it. */
-    if ((r->flags & MR_RESPONSE_HAS_LENGTH) && has_content(c, seq, r))
-        return false;
-    return r->status >= 200 && r->status <= 599 && r->head_len <= MR_RESPONSE_HEAD_MAX &&
-           mr_h1_head_is_sound(r->head, r->head_len) && says_status(r);
-}
-
-mr_rc mr_engine_respond(mr_engine *e, uint64_t connection, uint32_t seq, const mr_response *r)
-{
-    mr_conn *c = mr_slab_get(e->conns, connection);
-    MR_ON_THREAD(e);
-    if (c == NULL || c->state == MR_CONN_DEAD || seq - c->out_seq >= mr_conn_in_flight(c) ||
-        (c->is_answered & mr_conn_bit(seq))) {
-        e->stats.stale_answers++;
-        return MR_GONE;
-    }
-    if ((r->flags & MR_RESPONSE_IS_UNCHECKED) && !is_sound(c, seq, r))
-        return MR_INVALID;
-    return answer(c, seq, r);
-}
-
-/* ---- answers made here ---- */
-
-/* "HTTP/1.1 404 Not Found\r\nContent-Type: ...\r\n[Allow: ...\r\n]" and the reason as content. */
-static void answer_plainly(mr_conn *c, uint32_t seq, unsigned status, uint32_t allow, bool is_last)
-{
-    static const char type[] = "Content-Type: text/plain; charset=utf-8\r\n";
-    const char *reason = mr_h1_reason(status);
-    char head[512];
-    size_t len = (size_t)snprintf(head, sizeof head, "HTTP/1.1 %u %s\r\n", status, reason);
-    if (!mr_h1_is_bodyless(status)) {
-        memcpy(head + len, type, sizeof type - 1);
-        len += sizeof type - 1;
-    }
-    if (allow != 0) {
-        memcpy(head + len, "Allow: ", 7);
-        len += 7 + mr_allow_text(allow, (uint8_t *)head + len + 7);
-        memcpy(head + len, "\r\n", 2);
-        len += 2;
-    }
-    mr_response r = {.head = (uint8_t *)head,
-                     .head_len = len,
-                     .body = (const uint8_t *)reason,
-                     .body_len = strlen(reason),
-                     .status = (uint16_t)status,
-                     .flags = is_last ? MR_RESPONSE_CLOSE : 0};
-    (void)answer(c, seq, &r); /* out of memory: the connection is shed */
-}
-
-static uint32_t new_exchange(mr_conn *c, bool is_head, bool is_http10)
+static uint32_t new_exchange(mr_conn *c, const mr_h1_head *head)
 {
     uint32_t seq = c->in_seq++;
     uint64_t bit = mr_conn_bit(seq);
     c->is_answered &= ~bit;
     c->is_watched &= ~bit;
-    c->is_head = is_head ? c->is_head | bit : c->is_head & ~bit;
-    c->is_http10 = is_http10 ? c->is_http10 | bit : c->is_http10 & ~bit;
+    c->is_streaming &= ~bit;
+    c->is_final &= ~bit;
+    c->is_thirsty &= ~bit;
+    set_bit(&c->is_head, bit, head != NULL && head->method == MR_METHOD_HEAD);
+    set_bit(&c->is_http10, bit, head != NULL && (head->flags & MR_H1_SAID_KEEP_ALIVE));
+    set_bit(&c->is_minor0, bit, head != NULL && head->minor == 0);
     return seq;
 }
 
@@ -245,8 +35,8 @@ void mr_h1_refuse(mr_conn *c, unsigned status)
     if (c->state != MR_CONN_OPEN)
         return;
     c->state = MR_CONN_CLOSING;
-    mr_conn_free_incoming(c); /* up to limits.body_bytes that nobody will see */
-    answer_plainly(c, new_exchange(c, false, false), status, 0, true);
+    mr_conn_free_incoming(c);
+    mr_h1_answer_plainly(c, new_exchange(c, NULL), status, 0, true);
 }
 
 static void answer_reply(mr_conn *c, uint32_t seq, const mr_reply *reply,
@@ -261,15 +51,16 @@ static void answer_reply(mr_conn *c, uint32_t seq, const mr_reply *reply,
                      .flags = (reply->flags & MR_REPLY_HAS_DATE) ? MR_RESPONSE_HAS_DATE : 0};
     if (reply->parts != NULL) {
         e->rendered.len = 0;
-        mr_rc rc = mr_reply_render(reply, input, &e->mem, &e->rendered);
-        if (rc != MR_OK) {
-            answer_plainly(c, seq, rc == MR_NOMEM ? 503 : 400, 0, rc == MR_NOMEM);
+        mr_rc rendered = mr_reply_render(reply, input, &e->mem, &e->rendered);
+        if (rendered != MR_OK) {
+            mr_h1_answer_plainly(c, seq, rendered == MR_NOMEM ? 503 : 400, 0, rendered == MR_NOMEM);
             return;
         }
         r.body = e->rendered.data;
         r.body_len = e->rendered.len;
     }
-    (void)answer(c, seq, &r); /* out of memory: the connection is shed */
+    mr_rc rc = mr_h1_answer(c, seq, &r);
+    (void)rc; /* out of memory: the connection was shed */
 }
 
 /* ---- acting on a complete request ---- */
@@ -280,6 +71,7 @@ typedef struct mr_exchange { /* a complete request; everything is borrowed */
     const mr_h1_field *fields;
     const uint8_t *body;
     size_t body_len;
+    bool is_streamed; /* the content follows */
     bool is_bodiless; /* it had content, which was not kept */
 } mr_exchange;
 
@@ -307,6 +99,7 @@ static mr_rc hand_up(mr_conn *c, const mr_exchange *x, const mr_match *m, uint32
                           .param_count = m->param_count,
                           .body = x->body,
                           .body_len = x->body_len,
+                          .is_streamed = x->is_streamed,
                           .peer = &c->peer};
     return e->handlers->on_request(e->owner, &request);
 }
@@ -319,14 +112,17 @@ static bool is_final(const mr_conn *c, const mr_h1_head *head)
            (most != 0 && c->request_count >= most);
 }
 
-static uint32_t start_exchange(mr_conn *c, const mr_h1_head *head)
+static uint32_t start_exchange(mr_conn *c, const mr_exchange *x)
 {
     c->request_count++;
     c->engine->stats.requests++;
-    if (is_final(c, head))
+    bool is_last = is_final(c, x->head);
+    uint32_t seq = new_exchange(c, x->head);
+    if (is_last && x->is_streamed)
+        c->is_final |= mr_conn_bit(seq); /* its content must still be read */
+    else if (is_last)
         c->state = MR_CONN_CLOSING;
-    return new_exchange(c, head->method == MR_METHOD_HEAD,
-                        (head->flags & MR_H1_SAID_KEEP_ALIVE) != 0);
+    return seq;
 }
 
 static uint32_t js_handler(const mr_engine *e, const mr_match *m, uint32_t *flags)
@@ -348,26 +144,28 @@ static mr_rc act(mr_conn *c, const mr_exchange *x)
     if (x->head->form == MR_FORM_ASTERISK || x->head->form == MR_FORM_AUTHORITY) {
         /* OPTIONS * asks about the server, CONNECT for a tunnel that we do not make. */
         bool is_options = x->head->form == MR_FORM_ASTERISK;
-        answer_plainly(c, start_exchange(c, x->head), is_options ? 204 : 501, 0, !is_options);
+        mr_h1_answer_plainly(c, start_exchange(c, x), is_options ? 204 : 501, 0, !is_options);
         return MR_OK;
     }
     match(c, x->bytes, x->head, &m);
     uint32_t handler = js_handler(e, &m, &flags);
     if (handler != MR_NO_HANDLER && x->is_bodiless) {
         /* The routes were swapped while content came that the old ones had no use for. */
-        answer_plainly(c, start_exchange(c, x->head), 503, 0, false);
+        mr_h1_answer_plainly(c, start_exchange(c, x), 503, 0, false);
         return MR_OK;
     }
     if (handler != MR_NO_HANDLER) {
         mr_rc rc = hand_up(c, x, &m, handler, flags);
         if (rc == MR_AGAIN)
             return rc;
-        uint32_t seq = start_exchange(c, x->head);
+        uint32_t seq = start_exchange(c, x);
+        if (rc != MR_OK && c->incoming != NULL)
+            c->incoming->is_discarded = true; /* nobody above is to hear of it */
         if (rc != MR_OK)
-            answer_plainly(c, seq, 503, 0, true);
+            mr_h1_answer_plainly(c, seq, 503, 0, true);
         return MR_OK;
     }
-    uint32_t seq = start_exchange(c, x->head);
+    uint32_t seq = start_exchange(c, x);
     switch (m.kind) {
     case MR_MATCH_ACTION: {
         mr_reply_input input = {.bytes = x->bytes,
@@ -380,131 +178,28 @@ static mr_rc act(mr_conn *c, const mr_exchange *x)
         break;
     }
     case MR_MATCH_NONE:
-        answer_plainly(c, seq, 404, 0, false);
+        mr_h1_answer_plainly(c, seq, 404, 0, false);
         break;
     case MR_MATCH_METHODS:
-        answer_plainly(c, seq, 405, m.allow, false);
+        mr_h1_answer_plainly(c, seq, 405, m.allow, false);
         break;
     case MR_MATCH_OPTIONS:
-        answer_plainly(c, seq, 204, m.allow, false);
+        mr_h1_answer_plainly(c, seq, 204, m.allow, false);
         break;
     case MR_MATCH_BAD_PATH:
-        answer_plainly(c, seq, 400, 0, false);
+        mr_h1_answer_plainly(c, seq, 400, 0, false);
         break;
     }
     return MR_OK;
 }
 
-/* ---- content ---- */
-
-static bool will_be_read(const mr_conn *c, const uint8_t *bytes, const mr_h1_head *head)
-{
-    mr_match m;
-    uint32_t flags;
-    if (head->form == MR_FORM_ASTERISK || head->form == MR_FORM_AUTHORITY)
-        return false;
-    match(c, bytes, head, &m);
-    return js_handler(c->engine, &m, &flags) != MR_NO_HANDLER;
-}
-
-static void *copy_of(mr_mem *mem, const void *bytes, size_t len)
-{
-    void *copy = mr_mem_alloc(mem, len);
-    if (copy != NULL)
-        memcpy(copy, bytes, len);
-    return copy;
-}
-
-static mr_rc begin_content(mr_conn *c, const uint8_t *bytes, const mr_h1_head *head)
-{
-    mr_engine *e = c->engine;
-    mr_incoming *in = mr_mem_zalloc(&e->mem, sizeof *in);
-    if (in == NULL)
-        return MR_NOMEM;
-    c->incoming = in;
-    in->head = *head;
-    in->bytes = copy_of(&e->mem, bytes, head->head_len);
-    in->fields = copy_of(&e->mem, e->fields, head->field_count * sizeof *in->fields);
-    if (in->bytes == NULL || (in->fields == NULL && head->field_count > 0)) {
-        if (in->bytes == NULL)
-            in->head.head_len = 0;
-        mr_conn_free_incoming(c);
-        return MR_NOMEM;
-    }
-    in->is_chunked = (head->flags & MR_H1_CHUNKED) != 0;
-    in->left = head->content_length;
-    in->is_discarded = !will_be_read(c, bytes, head);
-    in->wants_continue = (head->flags & MR_H1_EXPECT_100) != 0;
-    return MR_OK;
-}
-
-static mr_rc take_content(mr_conn *c, const uint8_t *bytes, size_t len)
-{
-    mr_incoming *in = c->incoming;
-    if (in->body.len + len > c->engine->limits.body_bytes)
-        return MR_LIMIT;
-    if (in->is_discarded) {
-        in->body.len += len; /* counted against the limit, kept nowhere */
-        return MR_OK;
-    }
-    return mr_buf_append(&c->engine->mem, &in->body, bytes, len);
-}
-
-/* MR_OK: the content is complete. MR_AGAIN: more is to come. Else: the connection was refused. */
-static mr_rc collect_chunked(mr_conn *c, const uint8_t *bytes, size_t len, size_t *taken)
-{
-    mr_incoming *in = c->incoming;
-    bool is_done = false;
-    while (!is_done) {
-        const uint8_t *data = NULL;
-        size_t used = 0, data_len = 0;
-        mr_rc rc = mr_h1_chunked_next(&in->chunked, &c->engine->limits.head, bytes + *taken,
-                                      len - *taken, &used, &data, &data_len, &is_done);
-        *taken += used;
-        if (rc == MR_AGAIN)
-            return rc;
-        unsigned status = in->chunked.status;
-        if (rc == MR_OK && data_len > 0) {
-            rc = take_content(c, data, data_len);
-            status = rc == MR_LIMIT ? 413 : 503;
-        }
-        if (rc != MR_OK) {
-            mr_h1_refuse(c, status);
-            return rc;
-        }
-    }
-    return MR_OK;
-}
-
-static mr_rc collect(mr_conn *c, const uint8_t *bytes, size_t len, size_t *taken)
-{
-    mr_incoming *in = c->incoming;
-    in->wants_continue = false; /* it did not wait for one */
-    if (in->is_chunked)
-        return collect_chunked(c, bytes, len, taken);
-    size_t part = len < in->left ? len : (size_t)in->left;
-    mr_rc rc = take_content(c, bytes, part);
-    if (rc != MR_OK) {
-        mr_h1_refuse(c, rc == MR_LIMIT ? 413 : 503);
-        return rc;
-    }
-    in->left -= part;
-    *taken += part;
-    return in->left == 0 ? MR_OK : MR_AGAIN;
-}
-
-/* The collected request is whole: act on it. */
+/* The request whose content was read past: act on it. */
 static mr_rc act_on_incoming(mr_conn *c)
 {
     mr_incoming *in = c->incoming;
-    mr_exchange x = {.bytes = in->bytes,
-                     .head = &in->head,
-                     .fields = in->fields,
-                     .body = in->is_discarded ? NULL : in->body.data,
-                     .body_len = in->is_discarded ? 0 : in->body.len,
-                     .is_bodiless = in->is_discarded};
-    if (in->is_discarded)
-        in->body.len = 0;
+    mr_exchange x = {
+        .bytes = in->bytes, .head = &in->head, .fields = in->fields, .is_bodiless = true};
+    in->is_complete = true;
     mr_rc rc = act(c, &x);
     if (rc == MR_AGAIN) {
         c->flags |= MR_CONN_IS_READY;
@@ -515,45 +210,104 @@ static mr_rc act_on_incoming(mr_conn *c)
     return rc;
 }
 
-/* ---- parsing ---- */
+/* ---- requests with content ---- */
+
+/* Who will have the content: the limit that holds, and whether it is JavaScript. */
+static uint64_t content_limit(const mr_conn *c, const uint8_t *bytes, const mr_h1_head *head,
+                              bool *is_wanted)
+{
+    mr_match m = {.kind = MR_MATCH_NONE};
+    uint32_t flags;
+    uint64_t limit = c->engine->limits.body_bytes;
+    *is_wanted = false;
+    if (head->form == MR_FORM_ASTERISK || head->form == MR_FORM_AUTHORITY)
+        return limit;
+    match(c, bytes, head, &m);
+    *is_wanted = js_handler(c->engine, &m, &flags) != MR_NO_HANDLER;
+    return m.kind == MR_MATCH_ACTION && m.action->body_bytes ? m.action->body_bytes : limit;
+}
 
 static bool has_body(const mr_h1_head *head)
 {
     return (head->flags & MR_H1_CHUNKED) || head->content_length > 0;
 }
 
-/* A request with content. The common case, all of it in these very bytes with a Content-Length,
- * costs no copy. */
+/* The head goes up now, the content as it comes. */
+static mr_rc begin_streamed(mr_conn *c, const uint8_t *bytes, const mr_h1_head *head,
+                            uint64_t limit)
+{
+    mr_exchange x = {.bytes = bytes, .head = head, .fields = c->engine->fields,
+                     .is_streamed = true};
+    mr_incoming *in;
+    if (mr_h1_begin_content(c, head, limit) != MR_OK) {
+        mr_h1_refuse(c, 503);
+        return MR_OK;
+    }
+    in = c->incoming;
+    in->is_handed_up = true;
+    in->seq = c->in_seq;
+    in->window = in->wants_continue ? 0 : MR_WINDOW_BYTES;
+    mr_rc rc = act(c, &x);
+    if (rc == MR_AGAIN)
+        mr_conn_free_incoming(c); /* the head is offered again */
+    return rc;
+}
+
+/* Nobody wants the content: the answer comes when it has been read past. */
+static mr_rc begin_unwanted(mr_conn *c, const uint8_t *bytes, const mr_h1_head *head,
+                            uint64_t limit)
+{
+    if (mr_h1_begin_content(c, head, limit) != MR_OK || mr_h1_keep_head(c, bytes) != MR_OK) {
+        mr_conn_free_incoming(c);
+        mr_h1_refuse(c, 503);
+        return MR_OK;
+    }
+    c->incoming->is_discarded = true;
+    if (!c->incoming->wants_continue)
+        return MR_OK;
+    /* The final answer is known: the client need not send what nobody will read. */
+    c->incoming->head.flags &= ~(uint32_t)MR_H1_KEEP_ALIVE;
+    return act_on_incoming(c);
+}
+
+/* The common case, all of it in these very bytes with a Content-Length, costs no copy. */
 static mr_rc begin_with_body(mr_conn *c, const uint8_t *bytes, size_t len, const mr_h1_head *head,
                              size_t *taken)
 {
-    mr_engine *e = c->engine;
-    if (head->content_length > e->limits.body_bytes) {
+    bool is_wanted;
+    uint64_t limit = content_limit(c, bytes, head, &is_wanted);
+    mr_rc rc;
+    if (head->content_length > limit) {
         *taken = len;
         mr_h1_refuse(c, 413);
         return MR_OK;
     }
     if (!(head->flags & MR_H1_CHUNKED) && head->content_length <= len - head->head_len) {
-        mr_exchange x = {.bytes = bytes, .head = head, .fields = e->fields,
+        mr_exchange x = {.bytes = bytes, .head = head, .fields = c->engine->fields,
                          .body = bytes + head->head_len, .body_len = (size_t)head->content_length};
-        mr_rc rc = act(c, &x);
+        rc = act(c, &x);
         if (rc == MR_OK)
             *taken = head->head_len + (size_t)head->content_length;
         return rc;
     }
-    if (begin_content(c, bytes, head) != MR_OK) {
-        *taken = len;
-        mr_h1_refuse(c, 503);
-        return MR_OK;
-    }
-    *taken = head->head_len;
-    if (c->incoming->wants_continue && c->incoming->is_discarded) {
-        /* The final answer is known: the client need not send what nobody will read. */
-        c->incoming->head.flags &= ~(uint32_t)MR_H1_KEEP_ALIVE;
+    rc = is_wanted ? begin_streamed(c, bytes, head, limit) : begin_unwanted(c, bytes, head, limit);
+    if (rc == MR_OK)
+        *taken = head->head_len;
+    return rc;
+}
+
+/* Content goes on; MR_AGAIN: it must wait. */
+static mr_rc go_on_with_content(mr_conn *c, const uint8_t *bytes, size_t len, size_t *taken)
+{
+    mr_rc rc = mr_h1_take_content(c, bytes, len, taken);
+    if (rc != MR_OK)
+        return rc == MR_AGAIN ? rc : MR_OK; /* more to come, or failed: the loop sees which */
+    if (!c->incoming->is_handed_up)
         return act_on_incoming(c);
-    }
-    if (c->incoming->wants_continue && len == head->head_len && mr_conn_in_flight(c) == 0)
-        send_continue(c);
+    uint32_t seq = c->incoming->seq;
+    mr_conn_free_incoming(c);
+    if (c->is_final & mr_conn_bit(seq))
+        mr_conn_finish(c);
     return MR_OK;
 }
 
@@ -561,7 +315,8 @@ static mr_rc begin(mr_conn *c, const uint8_t *bytes, size_t len, size_t seen, si
 {
     mr_engine *e = c->engine;
     mr_h1_head head;
-    mr_rc rc = mr_h1_parse_head(e->scan, &e->limits.head, bytes, len, seen, &head, e->fields);
+    mr_rc rc = e->parser->parse_head(e->parser_self, &e->limits.head, bytes, len, seen, &head,
+                                     e->fields);
     if (rc == MR_AGAIN)
         return MR_CLOSED; /* not whole: wait for input (MR_AGAIN means: wait for room) */
     if (rc != MR_OK) {
@@ -580,6 +335,9 @@ static mr_rc begin(mr_conn *c, const uint8_t *bytes, size_t len, size_t seen, si
 
 static bool must_wait(const mr_conn *c)
 {
+    const mr_incoming *in = c->incoming;
+    if (in != NULL && in->is_handed_up)
+        return !in->is_discarded && in->window == 0; /* until JavaScript asks for more */
     return mr_conn_in_flight(c) >= MR_PIPELINE_MAX ||
            mr_link_unsent_bytes(&c->link) > MR_UNSENT_PAUSE;
 }
@@ -601,11 +359,7 @@ static size_t parse(mr_conn *c, const uint8_t *bytes, size_t len, size_t *seen)
         if (c->flags & MR_CONN_IS_READY) {
             rc = act_on_incoming(c);
         } else if (c->incoming != NULL) {
-            rc = collect(c, bytes + at, len - at, &taken);
-            if (rc == MR_OK)
-                rc = act_on_incoming(c);
-            else
-                rc = MR_OK; /* more to come, or refused: the loop sees which */
+            rc = go_on_with_content(c, bytes + at, len - at, &taken);
         } else {
             rc = begin(c, bytes + at, len - at, at == 0 ? *seen : 0, &taken);
         }
@@ -627,6 +381,8 @@ static void settle_wait(mr_conn *c)
     mr_engine *e = c->engine;
     if (!(c->flags & MR_CONN_IS_WAITING) || c->state != MR_CONN_OPEN)
         return;
+    if (!mr_h1_holds_content_back(c))
+        c->waiting_since_ms = e->clock.now_ms;
     if (must_wait(c))
         e->net->want_data(&c->link, false); /* its answers, or its peer, must come first */
     else
@@ -652,7 +408,7 @@ static void after_parse(mr_conn *c, uint64_t before)
         return;
     settle_wait(c);
     now = reception(c);
-    if (c->state == MR_CONN_OPEN && now != 0 && now != before)
+    if (c->state == MR_CONN_OPEN && now != before)
         mr_conn_touch(c);
     if ((c->flags & MR_CONN_SAW_EOF) && !(c->flags & MR_CONN_IS_WAITING))
         mr_h1_end_of_input(c);
@@ -703,13 +459,15 @@ void mr_h1_resume(mr_conn *c)
     size_t seen = 0;
     if (c->state != MR_CONN_OPEN)
         return;
+    if ((c->flags & MR_CONN_IS_WAITING) && c->incoming != NULL)
+        mr_h1_content_resumed(c);
     c->flags &= (uint8_t)~MR_CONN_IS_WAITING;
     c->engine->net->want_data(&c->link, true);
     if (c->input != NULL)
         parse_kept(c);
     else
         (void)parse(c, NULL, 0, &seen);
-    after_parse(c, 0);
+    after_parse(c, UINT64_MAX); /* whatever it is: a new deadline */
 }
 
 void mr_h1_end_of_input(mr_conn *c)
@@ -717,6 +475,10 @@ void mr_h1_end_of_input(mr_conn *c)
     if (c->state == MR_CONN_DEAD || c->state == MR_CONN_LINGERING)
         return;
     /* A head or content that was cut short is nobody's request (RFC 9112 8). */
+    if (c->incoming != NULL) {
+        mr_h1_lose_content(c, MR_NOTE_CONTENT_ABORTED);
+        mr_conn_free_incoming(c);
+    }
     if (mr_conn_in_flight(c) == 0 && c->link.unsent == NULL && !(c->flags & MR_CONN_IS_DIRTY))
         mr_conn_kill(c);
     else

@@ -37,16 +37,18 @@ void mr_out_mark(mr_engine *e, mr_conn *c)
     out->dirty_last = c;
 }
 
-static void add_piece(mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len)
+static void add_piece(mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len, mr_lease *lease)
 {
     mr_out *out = &e->out;
     mr_piece *last = c->last_piece ? &out->pieces[c->last_piece - 1] : NULL;
-    if (last != NULL && last->bytes + last->len == bytes) {
-        last->len += len;
+    if (last != NULL && last->out.bytes + last->out.len == bytes && !last->out.lease && !lease) {
+        last->out.len += len;
         return;
     }
     uint32_t index = ++out->piece_count;
-    out->pieces[index - 1] = (mr_piece){.bytes = bytes, .len = len};
+    out->pieces[index - 1] = (mr_piece){.out = {.bytes = bytes, .len = len, .lease = lease}};
+    if (lease != NULL)
+        lease->borrowers++;
     if (last != NULL)
         last->next = index;
     else
@@ -60,8 +62,7 @@ uint8_t *mr_out_reserve(mr_engine *e, mr_conn *c, size_t bytes)
     mr_out *out = &e->out;
     (void)c;
     MR_ASSERT(bytes <= MR_OUT_BYTES);
-    /* Two pieces to spare: this one and a borrowed body behind it. */
-    if (out->used + bytes > MR_OUT_BYTES || out->piece_count + 2 > MR_OUT_PIECES)
+    if (out->used + bytes > MR_OUT_BYTES || out->piece_count == MR_OUT_PIECES)
         mr_out_flush(e);
     return out->arena + out->used;
 }
@@ -71,25 +72,32 @@ void mr_out_commit(mr_engine *e, mr_conn *c, size_t len)
     const uint8_t *bytes = e->out.arena + e->out.used;
     e->out.used += len;
     if (c->state != MR_CONN_DEAD && len > 0)
-        add_piece(e, c, bytes, len);
+        add_piece(e, c, bytes, len, NULL);
 }
 
-void mr_out_send_borrowed(mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len)
+void mr_out_refer(mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len, mr_lease *lease)
 {
+    if (e->out.piece_count == MR_OUT_PIECES)
+        mr_out_flush(e);
     if (c->state != MR_CONN_DEAD && len > 0)
-        add_piece(e, c, bytes, len);
-    mr_out_flush(e);
+        add_piece(e, c, bytes, len, lease);
 }
 
-static int gather(const mr_out *out, uint32_t *piece, struct iovec *pieces)
+static int gather(const mr_out *out, uint32_t *piece, mr_piece_out *pieces)
 {
     int count = 0;
-    while (*piece != 0 && count < MR_OUT_IOVECS) {
+    while (*piece != 0 && count < MR_SEND_PIECES) {
         const mr_piece *p = &out->pieces[*piece - 1];
-        pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)p->bytes, .iov_len = p->len};
+        pieces[count++] = p->out;
         *piece = p->next;
     }
     return count;
+}
+
+static void return_leases(const mr_out *out, uint32_t piece)
+{
+    for (; piece != 0; piece = out->pieces[piece - 1].next)
+        mr_lease_return(out->pieces[piece - 1].out.lease);
 }
 
 /* Whether the connection's last answer is in what is being sent. */
@@ -106,25 +114,31 @@ static void after_fin(mr_engine *e, mr_conn *c)
         mr_conn_kill(c);
         return;
     }
+    c->waiting_since_ms = e->clock.now_ms;
     e->net->want_data(&c->link, true);
     mr_conn_touch(c);
 }
 
-static void flush_conn(mr_engine *e, mr_conn *c)
+static mr_rc send_pieces(mr_engine *e, mr_conn *c, uint32_t piece, bool is_last)
 {
-    struct iovec pieces[MR_OUT_IOVECS];
-    uint32_t piece = c->first_piece;
-    bool is_last = is_last_flush(c);
-    size_t queued_before = mr_link_unsent_bytes(&c->link);
-    mr_rc rc = MR_OK;
-    c->first_piece = c->last_piece = 0;
-    c->flags &= (uint8_t)~MR_CONN_IS_DIRTY;
-    if (c->state == MR_CONN_DEAD)
-        return;
+    mr_piece_out pieces[MR_SEND_PIECES];
+    mr_rc rc;
     do {
         int count = gather(&e->out, &piece, pieces);
         rc = e->net->send(&c->link, pieces, count, is_last && piece == 0 ? MR_SEND_FIN : 0);
     } while (piece != 0 && (rc == MR_OK || rc == MR_AGAIN));
+    return rc;
+}
+
+static void flush_conn(mr_engine *e, mr_conn *c)
+{
+    uint32_t first = c->first_piece;
+    bool is_last = is_last_flush(c);
+    size_t queued_before = mr_link_unsent_bytes(&c->link);
+    c->first_piece = c->last_piece = 0;
+    c->flags &= (uint8_t)~MR_CONN_IS_DIRTY;
+    mr_rc rc = c->state == MR_CONN_DEAD ? MR_CLOSED : send_pieces(e, c, first, is_last);
+    return_leases(&e->out, first);
     /* One answer may be of any size (its maker had it in memory whole); a queue that grows may not. */
     bool is_over = queued_before > 0 && mr_link_unsent_bytes(&c->link) > e->limits.held_bytes;
     if ((rc != MR_OK && rc != MR_AGAIN) || is_over)
@@ -133,6 +147,8 @@ static void flush_conn(mr_engine *e, mr_conn *c)
         after_fin(e, c);
     else
         mr_conn_touch(c);
+    if (rc == MR_OK && c->is_thirsty != 0)
+        mr_conn_tell_drained(c);
 }
 
 void mr_out_flush(mr_engine *e)

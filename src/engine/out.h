@@ -11,11 +11,9 @@
 #define MR_OUT_BYTES (256u * 1024u) /* arena */
 #define MR_OUT_PIECES 2048u
 #define MR_OUT_COPY_MAX (32u * 1024u) /* larger bodies are sent from where they are */
-#define MR_OUT_IOVECS 64
 
 typedef struct mr_piece {
-    const uint8_t *bytes;
-    size_t len;
+    mr_piece_out out;
     uint32_t next; /* index + 1; 0: last */
 } mr_piece;
 
@@ -34,8 +32,10 @@ void mr_out_dispose(mr_out *out, mr_mem *mem);
  * May flush everything to make room. */
 uint8_t *mr_out_reserve(struct mr_engine *e, mr_conn *c, size_t bytes);
 void mr_out_commit(struct mr_engine *e, mr_conn *c, size_t len);
-/* Puts borrowed octets behind the connection's output and flushes it all. */
-void mr_out_send_borrowed(struct mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len);
+/* Puts octets behind the connection's output without copying them. With a lease they are taken by
+ * reference; without one the caller must flush before they go away. */
+void mr_out_refer(struct mr_engine *e, mr_conn *c, const uint8_t *bytes, size_t len,
+                  mr_lease *lease);
 /* Sends everything. Connections whose last answer is out get their FIN. */
 void mr_out_flush(struct mr_engine *e);
 /* Puts a connection on the flush list although it has no output: for its FIN. */

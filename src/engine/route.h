@@ -22,6 +22,7 @@ typedef struct mr_action {
     mr_reply *reply;  /* owned by the table; NULL: JavaScript answers */
     uint32_t handler; /* JavaScript's number for the handler */
     uint32_t flags;   /* MR_ACTION_... */
+    uint64_t body_bytes; /* this route's limit on content; 0: the server's */
 } mr_action;
 
 enum { MR_ACTION_LEAN = 1u << 0 /* the handler never looks at the request: no head is copied */ };

@@ -9,12 +9,14 @@
 #endif
 #include "base/check.h"
 #include "net/transport.h"
+#include "net/unsent.h"
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define RECV_BYTES (128u * 1024u)
@@ -56,9 +58,10 @@ static void epoll_destroy(mr_transport *t)
     mr_mem_free(t->mem, t, sizeof *t);
 }
 
-static mr_rc epoll_create_transport(mr_mem *mem, const mr_link_events *events, void *owner,
-                                    mr_transport **out)
+static mr_rc epoll_create_transport(const mr_transport_ops *self, mr_mem *mem,
+                                    const mr_link_events *events, void *owner, mr_transport **out)
 {
+    (void)self;
     mr_transport *t = mr_mem_alloc(mem, sizeof *t);
     if (t == NULL)
         return MR_NOMEM;
@@ -111,10 +114,7 @@ static void epoll_want_data(mr_link *link, bool is_wanted)
 static mr_rc epoll_attach(mr_transport *t, mr_link *link, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = link};
-    link->transport = t;
-    link->unsent = NULL;
-    link->fd = fd;
-    link->flags = LINK_WANTS_DATA;
+    *link = (mr_link){.transport = t, .fd = fd, .flags = LINK_WANTS_DATA};
     if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
         return MR_OK;
     close(fd);
@@ -124,90 +124,72 @@ static mr_rc epoll_attach(mr_transport *t, mr_link *link, int fd)
 
 /* ---- sending ---- */
 
-static void free_unsent(mr_link *link)
-{
-    if (link->unsent == NULL)
-        return;
-    mr_mem_free(link->transport->mem, link->unsent, sizeof(mr_unsent) + link->unsent->cap);
-    link->unsent = NULL;
-}
-
 static void epoll_close(mr_link *link)
 {
     if (link->fd < 0)
         return;
     close(link->fd); /* leaves the epoll set with it: nobody else holds the description */
     link->fd = -1;
-    free_unsent(link);
+    mr_unsent_clear(link->transport->mem, link);
 }
 
-static mr_rc queue_bytes(mr_link *link, const uint8_t *bytes, size_t len)
-{
-    mr_mem *mem = link->transport->mem;
-    mr_unsent *q = link->unsent;
-    size_t pending = mr_link_unsent_bytes(link);
-    if (q == NULL || q->cap - q->len < len) {
-        size_t cap = pending + len + (q ? pending : 0); /* a growing queue doubles */
-        mr_unsent *fresh = mr_mem_alloc(mem, sizeof *fresh + cap);
-        if (fresh == NULL)
-            return MR_NOMEM;
-        *fresh = (mr_unsent){.off = 0, .len = pending, .cap = cap,
-                             .sent_mark = q ? q->sent_mark : 0};
-        if (q != NULL)
-            memcpy(fresh->bytes, q->bytes + q->off, pending);
-        free_unsent(link);
-        link->unsent = q = fresh;
-    }
-    memcpy(q->bytes + q->len, bytes, len);
-    q->len += len;
-    return MR_OK;
-}
-
-static mr_rc queue_rest(mr_link *link, const struct iovec *pieces, int count, size_t sent,
+static mr_rc queue_rest(mr_link *link, const mr_piece_out *pieces, int count, size_t sent,
                         unsigned flags)
 {
-    for (int i = 0; i < count; i++) {
-        size_t len = pieces[i].iov_len;
-        size_t skip = sent < len ? sent : len;
-        sent -= skip;
-        if (len > skip) {
-            mr_rc rc = queue_bytes(link, (const uint8_t *)pieces[i].iov_base + skip, len - skip);
-            if (rc != MR_OK)
-                return rc;
-        }
-    }
+    mr_rc rc = mr_unsent_add(link->transport->mem, link, pieces, count, sent);
+    if (rc != MR_OK)
+        return rc;
     change_flags(link, LINK_WANTS_ROOM | ((flags & MR_SEND_FIN) ? LINK_FIN_QUEUED : 0), 0);
     return MR_AGAIN;
 }
 
-static mr_rc epoll_send(mr_link *link, const struct iovec *pieces, int count, unsigned flags)
+/* What the socket takes of the vectors: octets, 0 when it is full, -1 when the peer is gone. */
+static ssize_t send_vectors(int fd, struct iovec *vectors, int count, size_t total, int how)
+{
+    ssize_t sent;
+    do {
+        if (count == 1) {
+            sent = send(fd, vectors[0].iov_base, total, how);
+        } else {
+            struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)count};
+            sent = sendmsg(fd, &message, how);
+        }
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM))
+        return 0;
+    return sent;
+}
+
+/* False when a lease is void. */
+static bool to_vectors(const mr_piece_out *pieces, int count, struct iovec *vectors, size_t *sum)
+{
+    size_t total = 0;
+    for (int i = 0; i < count; i++) {
+        if (!mr_lease_is_valid(pieces[i].lease))
+            return false;
+        vectors[i].iov_base = (void *)(uintptr_t)pieces[i].bytes;
+        vectors[i].iov_len = pieces[i].len;
+        total += pieces[i].len;
+    }
+    *sum = total;
+    return true;
+}
+
+static mr_rc epoll_send(mr_link *link, const mr_piece_out *pieces, int count, unsigned flags)
 {
     /* MSG_MORE holds the last segment back until shutdown() puts the FIN on it. */
     int how = MSG_NOSIGNAL | MSG_DONTWAIT | ((flags & MR_SEND_FIN) ? MSG_MORE : 0);
-    size_t total = 0;
+    struct iovec vectors[MR_SEND_PIECES];
     ssize_t sent = 0;
     if (link->fd < 0)
         return MR_CLOSED;
-    for (int i = 0; i < count; i++)
-        total += pieces[i].iov_len;
     if (link->unsent != NULL)
         return queue_rest(link, pieces, count, 0, flags);
-    if (total > 0) {
-        do {
-            if (count == 1) {
-                sent = send(link->fd, pieces[0].iov_base, total, how);
-            } else {
-                struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
-                                         .msg_iovlen = (size_t)count};
-                sent = sendmsg(link->fd, &message, how);
-            }
-        } while (sent < 0 && errno == EINTR);
-    }
-    if (sent < 0) {
-        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM)
-            return MR_CLOSED;
-        sent = 0;
-    }
+    size_t total;
+    if (!to_vectors(pieces, count, vectors, &total))
+        return MR_CLOSED;
+    if (total > 0 && (sent = send_vectors(link->fd, vectors, count, total, how)) < 0)
+        return MR_CLOSED;
     if ((size_t)sent < total)
         return queue_rest(link, pieces, count, (size_t)sent, flags);
     if (flags & MR_SEND_FIN)
@@ -225,25 +207,42 @@ static void report_gone(mr_link *link)
     link->transport->events->on_gone(link->transport->owner, link);
 }
 
+static bool queued_vectors(const mr_link *link, struct iovec *vectors, int *count, size_t *sum)
+{
+    size_t total = 0;
+    *count = 0;
+    for (const mr_unsent *b = link->unsent; b != NULL && *count < MR_SEND_PIECES; b = b->next) {
+        if (!mr_lease_is_valid(b->lease))
+            return false;
+        vectors[*count].iov_base = (void *)(uintptr_t)(b->bytes + b->off);
+        vectors[*count].iov_len = b->len - b->off;
+        total += b->len - b->off;
+        (*count)++;
+    }
+    *sum = total;
+    return true;
+}
+
 static void send_queued(mr_link *link)
 {
-    mr_unsent *q = link->unsent;
-    if (q == NULL)
+    struct iovec vectors[MR_SEND_PIECES];
+    int count;
+    size_t total;
+    if (link->unsent == NULL)
         return;
-    ssize_t sent;
-    do {
-        sent = send(link->fd, q->bytes + q->off, q->len - q->off, MSG_NOSIGNAL | MSG_DONTWAIT);
-    } while (sent < 0 && errno == EINTR);
-    if (sent < 0) {
-        if (errno != EAGAIN && errno != EWOULDBLOCK)
-            report_gone(link);
+    if (!queued_vectors(link, vectors, &count, &total)) {
+        report_gone(link);
         return;
     }
-    q->off += (size_t)sent;
-    q->sent_mark += (uint64_t)sent;
-    if (q->off < q->len)
+    ssize_t sent = send_vectors(link->fd, vectors, count, total, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+        report_gone(link);
         return;
-    free_unsent(link);
+    }
+    if (sent > 0)
+        mr_unsent_take(link->transport->mem, link, (size_t)sent);
+    if (link->unsent != NULL)
+        return;
     if (link->flags & LINK_FIN_QUEUED)
         (void)shutdown(link->fd, SHUT_WR);
     change_flags(link, 0, LINK_WANTS_ROOM | LINK_FIN_QUEUED);

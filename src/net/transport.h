@@ -1,6 +1,6 @@
 /* transport.h -- the seam between descriptors and connections: operations down, events up.
  * The seam is completion-shaped: "these bytes came", "what was queued has left". Readiness (epoll)
- * imitates completion; io_uring and libuv streams have it by nature.
+ * imitates completion; io_uring has it by nature, libuv streams nearly.
  * Owns:    the poller, the listening sockets, each link's descriptor and its unsent bytes.
  * Borrows: links, which live inside their owners (slab memory with stable addresses). A link may be
  *          freed by its owner once it is closed and the poll that closed it has returned.
@@ -12,24 +12,60 @@
 #include "base/mem.h"
 #include <stdbool.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 typedef struct mr_transport mr_transport;
 typedef struct mr_link mr_link;
 
-/* Unsent bytes of one link. Allocated only while a write is short. */
+/* Octets that stay where they are until they have left: whoever lends them counts the borrowers and
+ * learns by on_return when the last one is done. */
+typedef struct mr_lease {
+    uint32_t borrowers;
+    /* Whether the octets are still there; asked before each use. A lender that lost them (memory that
+     * JavaScript gave away) makes the link fail, never a read of freed memory. */
+    bool (*is_valid)(const struct mr_lease *lease);
+    void (*on_return)(struct mr_lease *lease); /* at zero; may free the lease */
+} mr_lease;
+
+static inline bool mr_lease_is_valid(const mr_lease *lease)
+{
+    return lease == NULL || lease->is_valid(lease);
+}
+
+static inline void mr_lease_return(mr_lease *lease)
+{
+    if (lease != NULL && --lease->borrowers == 0)
+        lease->on_return(lease);
+}
+
+/* What is to be sent. Without a lease the octets are borrowed for the call and copied when they must
+ * wait; with one they are taken by reference. */
+typedef struct mr_piece_out {
+    const uint8_t *bytes;
+    size_t len;
+    mr_lease *lease; /* NULL: copy */
+} mr_piece_out;
+
+/* One stretch of a link's queue; allocated only while a write is short. */
 typedef struct mr_unsent {
-    size_t off, len;   /* bytes [off, len) are still to be sent */
-    size_t cap;        /* of bytes[] */
-    uint64_t sent_mark; /* total bytes ever sent from queues of this link: a stalled peer shows */
-    uint8_t bytes[];
+    struct mr_unsent *next;
+    const uint8_t *bytes; /* copy[], or what the lease stands for */
+    size_t off, len;      /* bytes [off, len) are still to be sent */
+    size_t cap;           /* of copy[]; 0 with a lease */
+    mr_lease *lease;
+    uint8_t copy[];
 } mr_unsent;
 
 struct mr_link {
     mr_transport *transport; /* borrowed; NULL before attach */
     mr_unsent *unsent;       /* owned; NULL when nothing is queued */
-    int fd;                  /* owned; -1 once closed */
-    uint32_t flags;          /* MR_LINK_... ; private to the transport */
+    mr_unsent *unsent_last;
+    size_t unsent_bytes;   /* in the queue */
+    uint32_t sent_mark;    /* counts the queue's sends: a stalled peer shows by no change */
+    uint32_t flags;        /* private to the transport */
+    union {                /* private to the transport, too */
+        int fd;                      /* epoll; owned; -1 once closed */
+        struct mr_uv_stream *stream; /* uv; NULL once closed */
+    };
 };
 
 typedef enum mr_accept_problem {
@@ -49,15 +85,21 @@ typedef struct mr_link_events {
     void (*on_gone)(void *owner, mr_link *link);    /* reset or failed; the owner closes it */
 } mr_link_events;
 
+#define MR_SEND_PIECES 64
 #define MR_SEND_FIN 1u /* shut the sending side down right behind the last byte */
 
-typedef struct mr_transport_ops {
+typedef struct mr_transport_ops mr_transport_ops;
+struct mr_transport_ops {
     const char *name;
-    mr_rc (*create)(mr_mem *mem, const mr_link_events *events, void *owner, mr_transport **out);
+    /* `self` is the table that was asked: a transport that needs more than memory (a loop to live
+     * in) finds it behind its own copy of the table. */
+    mr_rc (*create)(const mr_transport_ops *self, mr_mem *mem, const mr_link_events *events,
+                    void *owner, mr_transport **out);
     void (*destroy)(mr_transport *transport); /* accepts NULL; closes the listeners */
     /* The descriptor that a surrounding loop watches for readability, or -1 (driven otherwise). */
     int (*backend_fd)(const mr_transport *transport);
-    /* Delivers what is pending, waiting up to timeout_ms (0: not at all, -1: for ever). */
+    /* Delivers what is pending, waiting up to timeout_ms (0: not at all, -1: for ever). Nothing
+     * where a loop delivers by itself. */
     mr_rc (*poll)(mr_transport *transport, int timeout_ms);
 
     mr_rc (*listen)(mr_transport *transport, int fd); /* takes fd, also on failure */
@@ -66,22 +108,20 @@ typedef struct mr_transport_ops {
     void (*unlisten)(mr_transport *transport);
 
     mr_rc (*attach)(mr_transport *transport, mr_link *link, int fd); /* takes fd, also on failure */
-    /* Whether data is wanted. Off: the kernel's buffer fills and the peer waits; resets still show. */
+    /* Whether data is wanted. Off: the kernel's buffer fills and the peer waits. Resets still show
+     * on epoll; on uv streams only to a link that reads or writes. */
     void (*want_data)(mr_link *link, bool is_wanted);
-    /* Sends now what the socket takes and queues the rest (copied). MR_OK: all of it left; MR_AGAIN:
+    /* Sends now what the socket takes and queues the rest. At most MR_SEND_PIECES. MR_OK: all of it left; MR_AGAIN:
      * some is queued, on_drained follows; MR_CLOSED: the peer is gone; MR_NOMEM: the rest is lost.
      * After the last two the owner closes the link. Empty input with MR_SEND_FIN just ends. */
-    mr_rc (*send)(mr_link *link, const struct iovec *pieces, int count, unsigned flags);
+    mr_rc (*send)(mr_link *link, const mr_piece_out *pieces, int count, unsigned flags);
     /* Closes at once; unread input makes the kernel reset the peer. Idempotent. */
     void (*close)(mr_link *link);
-} mr_transport_ops;
+};
 
-extern const mr_transport_ops mr_transport_epoll; /* Linux */
+extern const mr_transport_ops mr_transport_epoll; /* Linux; the one on uv streams is in uv_stream.h */
 
 /* Bytes queued and not yet taken by the socket. */
-static inline size_t mr_link_unsent_bytes(const mr_link *link)
-{
-    return link->unsent ? link->unsent->len - link->unsent->off : 0;
-}
+static inline size_t mr_link_unsent_bytes(const mr_link *link) { return link->unsent_bytes; }
 
 #endif

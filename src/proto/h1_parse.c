@@ -541,6 +541,13 @@ mr_rc mr_h1_parse_head(const mr_h1_scan *scan, const mr_h1_limits *limits, const
     return scan->parse(&job);
 }
 
+static mr_rc parse_head(void *self, const mr_h1_limits *limits, const uint8_t *bytes, size_t len,
+                        size_t seen, mr_h1_head *head, mr_h1_field *fields) {
+    return mr_h1_parse_head(self, limits, bytes, len, seen, head, fields);
+}
+
+const mr_h1_parser mr_h1_parser_millrace = {.name = "millrace", .parse_head = parse_head};
+
 uint16_t mr_h1_find_field(const uint8_t *bytes, const mr_h1_head *head, const mr_h1_field *fields,
                           const char *lower_name, size_t name_len, uint16_t from) {
     for (uint16_t i = from; i < head->field_count; i++)

@@ -111,6 +111,18 @@ mr_rc mr_h1_parse_head(const mr_h1_scan *scan, const mr_h1_limits *limits, const
                        size_t len, size_t seen, mr_h1_head *head,
                        mr_h1_field *fields) MR_MUST_CHECK;
 
+/* One way to parse heads, by the contract of mr_h1_parse_head(); which one an engine uses is its
+ * option. A table of pointers beyond the budget of src/STYLE.md: the host's llhttp must stand in for
+ * our own parser whole. Chunked content is decoded by mr_h1_chunked_next() with either, because the
+ * engine copies and restores that state (docs/parsers.md). */
+typedef struct mr_h1_parser {
+    const char *name; /* "millrace" or "llhttp" */
+    mr_rc (*parse_head)(void *self, const mr_h1_limits *limits, const uint8_t *bytes, size_t len,
+                        size_t seen, mr_h1_head *head, mr_h1_field *fields);
+} mr_h1_parser;
+
+extern const mr_h1_parser mr_h1_parser_millrace; /* self: the const mr_h1_scan */
+
 /* Finds a field by lower-case name from index `from` on; field_count when there is none. */
 uint16_t mr_h1_find_field(const uint8_t *bytes, const mr_h1_head *head, const mr_h1_field *fields,
                           const char *lower_name, size_t name_len, uint16_t from);

@@ -1,4 +1,4 @@
-/* h1_scan.h -- what h1_parse.c and the scanners share; nobody else includes it.
+/* h1_scan.h -- what h1_parse.c, the scanners and h1_llhttp.c share; nobody else includes it.
  * A scanner is h1_scan_body.h compiled for one instruction set. It walks lines and finds their ends
  * fast, on the assumption that all is well; whatever is not goes to the mr_h1_refuse_* functions,
  * which look again, slowly, and alone decide between "refused" and "not all there yet".

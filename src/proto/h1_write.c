@@ -89,6 +89,8 @@ size_t mr_h1_put_tail(uint8_t *out, unsigned tail, uint64_t content_length, cons
         at = PUT(at, "Content-Length: ");
         at += mr_put_decimal(at, content_length);
         at = PUT(at, "\r\n");
+    } else if (tail & MR_TAIL_CHUNKED) {
+        at = PUT(at, "Transfer-Encoding: chunked\r\n");
     }
     if (tail & MR_TAIL_DATE)
         at = put(at, clock->date_field, MR_DATE_FIELD_BYTES);
@@ -100,22 +102,26 @@ size_t mr_h1_put_tail(uint8_t *out, unsigned tail, uint64_t content_length, cons
     return (size_t)(at - out);
 }
 
-bool mr_h1_head_is_sound(const uint8_t *head, size_t len) {
+bool mr_h1_fields_are_sound(const uint8_t *fields, size_t len)
+{
     size_t line_start = 0;
-    if (len < 17 || memcmp(head, "HTTP/1.1 ", 9) != 0 || head[len - 1] != '\n')
-        return false;
     for (size_t i = 0; i < len; i++) {
-        uint8_t c = head[i];
+        uint8_t c = fields[i];
+        if (i == line_start && (c == ' ' || c == '\t'))
+            return false;
         if (c == '\r') {
-            if (i + 1 >= len || head[i + 1] != '\n' || i == line_start)
+            if (i + 1 >= len || fields[i + 1] != '\n' || i == line_start)
                 return false;
             line_start = i + 2;
             i++;
-            if (line_start < len && (head[line_start] == ' ' || head[line_start] == '\t'))
-                return false;
         } else if (c == '\n' || c == 0) {
             return false;
         }
     }
     return line_start == len;
+}
+
+bool mr_h1_head_is_sound(const uint8_t *head, size_t len)
+{
+    return len >= 17 && memcmp(head, "HTTP/1.1 ", 9) == 0 && mr_h1_fields_are_sound(head, len);
 }

@@ -22,18 +22,22 @@ enum {                              /* mr_h1_put_tail */
        MR_TAIL_LENGTH = 1u << 0,    /* Content-Length */
        MR_TAIL_DATE = 1u << 1,      /* Date, from the clock */
        MR_TAIL_CLOSE = 1u << 2,     /* Connection: close */
-       MR_TAIL_KEEP_ALIVE = 1u << 3 /* Connection: keep-alive, for HTTP/1.0 */
+       MR_TAIL_KEEP_ALIVE = 1u << 3, /* Connection: keep-alive, for HTTP/1.0 */
+    MR_TAIL_CHUNKED = 1u << 4     /* Transfer-Encoding: chunked, in place of a length */
 };
 
 /* Bytes that mr_h1_put_tail writes at most. */
 #define MR_TAIL_MAX (16u + 20u + 2u + MR_DATE_FIELD_BYTES + 24u + 2u)
 
-/* Writes the last fields of a head in their fixed order (Content-Length, Date, Connection) and the
+/* Writes the last fields of a head in their fixed order (Content-Length or Transfer-Encoding, Date,
+ * Connection) and the
  * empty line. Returns the bytes written. */
 size_t mr_h1_put_tail(uint8_t *out, unsigned tail, uint64_t content_length, const mr_clock *clock);
 
 /* Whether `head` is a status line and field lines, each ended by CRLF, without an empty line, bare
  * CR or LF, NUL, or obs-fold: what JavaScript hands over is checked before it goes out. */
 bool mr_h1_head_is_sound(const uint8_t *head, size_t len);
+/* The same for field lines alone. */
+bool mr_h1_fields_are_sound(const uint8_t *fields, size_t len);
 
 #endif

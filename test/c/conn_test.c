@@ -1,5 +1,6 @@
 /* conn_test.c -- one connection's time-outs and ends, with the clock in the test's hand. */
 /* link: engine/engine.c engine/h1.c engine/out.c engine/route.c engine/reply.c net/sock.c */
+/* link: engine/answer.c engine/content.c net/unsent.c proto/proxy.c */
 /* link: proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c proto/h1_scan.c */
 /* link: proto/h1_scan_avx2.c proto/h1_scan_sse2.c proto/h1_scan_neon.c proto/h1_scan_scalar.c */
 /* link: base/mem.c base/buf.c base/text.c base/slab.c base/wheel.c */
@@ -175,11 +176,32 @@ static void linger(void) {
     rig_turn();
     CHECK(LINGERS(a) && rig_got(a, rig_ok("x", true)));
     rig_pass(1999);
-    rig_send(a, RIG_GET); /* gains no time */
-    rig_turn();
     CHECK(LINGERS(a));
     rig_pass(1);
     CHECK(rig_conn_state(a) == MR_CONN_DEAD);
+    rig_close();
+}
+
+/* Who goes on sending behind our FIN gains time by it, but not for ever. */
+static void linger_on_data(void) {
+    rig_open("linger on data", NULL);
+    uint32_t a = rig_connect();
+    rig_send(a, "bad\r\n\r\n");
+    rig_turn();
+    CHECK(LINGERS(a));
+    for (uint64_t ms = 1999; ms < 2000 * MR_LINGER_PERIODS; ms += 1999) {
+        rig_send(a, RIG_GET);
+        rig_pass(1999);
+        CHECK(LINGERS(a));
+    }
+    rig_send(a, RIG_GET); /* within the last period */
+    rig_pass(5);
+    CHECK(LINGERS(a));
+    rig_send(a, RIG_GET); /* behind it: gains nothing more */
+    rig_pass(1999);
+    CHECK(LINGERS(a));
+    rig_pass(1);
+    CHECK(rig_conn_state(a) == MR_CONN_DEAD && rig.request_count == 0);
     rig_close();
 }
 
@@ -208,21 +230,24 @@ static void half_close(void) {
     rig_send(both, RIG_GET POST_HEAD "1234");
     rig_send(last, "GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     rig_turn();
-    CHECK(rig.request_count == 4);
+    CHECK(rig.request_count == 6);
     for (uint32_t i = 0; i < rig.line_count; i++)
         rig_end_input(i);
     rig_turn();
     CHECK(rig_conn_state(idle) == MR_CONN_DEAD && rig_conn_state(head) == MR_CONN_DEAD);
-    CHECK(rig_conn_state(body) == MR_CONN_DEAD); /* cut short: nobody's request */
+    /* Cut short: the handler is told, and its answer may still be wanted. */
+    CHECK(rig_conn_state(body) == MR_CONN_CLOSING && !rig.requests[0].is_complete);
+    CHECK(rig_notes(0, MR_NOTE_CONTENT_ABORTED) == 1 && rig.note_count == 2);
     CHECK(rig_got(idle, "") && rig_got(head, "") && rig_got(body, ""));
     CHECK(rig_conn_state(asked) == MR_CONN_CLOSING && rig_conn_state(both) == MR_CONN_CLOSING);
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 6; i++)
         CHECK(rig_answer(i, "x") == MR_OK);
     rig_turn();
     char text[1024];
     snprintf(text, sizeof text, "%s%s", rig_ok("x", false), rig_ok("x", true));
     CHECK(rig_got(asked, text) && rig.lines[asked].has_fin);
-    CHECK(rig_got(both, rig_ok("x", true)) && rig.lines[both].has_fin);
+    CHECK(rig_got(both, text) && rig.lines[both].has_fin);
+    CHECK(rig_got(body, rig_ok("x", true)) && rig.lines[body].has_fin);
     CHECK(rig_got(last, rig_ok("x", true)) && rig.lines[last].has_fin);
     CHECK(mr_slab_count(rig.engine->conns) == 0); /* both ends are done: no lingering */
     rig_close();
@@ -404,6 +429,7 @@ int main(void) {
     waiting_for_room();
     send_timeout();
     linger();
+    linger_on_data();
     no_timeouts();
     half_close();
     half_close_while_sending();

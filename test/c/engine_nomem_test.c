@@ -3,6 +3,7 @@
  * replaced, so that creating the engine is covered too. */
 /* link: engine/engine.c engine/h1.c engine/conn.c engine/out.c engine/route.c engine/reply.c */
 /* link: net/sock.c */
+/* link: engine/answer.c engine/content.c net/unsent.c proto/proxy.c */
 /* link: proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c proto/h1_scan.c */
 /* link: proto/h1_scan_avx2.c proto/h1_scan_sse2.c proto/h1_scan_neon.c proto/h1_scan_scalar.c */
 /* link: base/buf.c base/text.c base/slab.c base/wheel.c */
@@ -86,6 +87,8 @@ static mr_routes *make_routes(mr_mem *mem) {
     return routes;
 }
 
+static rig_lease loan;
+
 static void answer_open(void) {
     for (uint32_t i = rig.request_count; i-- > 0;) {
         rig_request *q = &rig.requests[i];
@@ -93,6 +96,56 @@ static void answer_open(void) {
             (void)rig_answer_with(i, large, q->seq % 2 == 0 ? sizeof large : 50, 0);
         q->is_answered = true;
     }
+}
+
+/* Streams in and out of turn, copied and on loan, with interim answers, trailers and a short write;
+ * content with trailers that is asked for by and by, while it is held back, given up and read past; one
+ * answer that is cut short. */
+static void live_streams(void) {
+    static const uint8_t fields[] = "X: y\r\n";
+    const size_t fields_len = sizeof fields - 1;
+    uint32_t a = rig_connect(), b = rig_connect(), c = rig_connect(), at = rig.request_count;
+    rig_send(a, RIG_GET RIG_GET RIG_GET);
+    rig_send(b, "POST /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
+                "Expect: 100-continue\r\n\r\n");
+    rig_send(c, "POST /c HTTP/1.1\r\nHost: h\r\nContent-Length: 300\r\n\r\n12345");
+    rig.lines[a].room = 1000;
+    rig_turn();
+    rig_send(b, "3\r\n123\r\n100\r\n");
+    rig_send_bytes(b, large, 256);
+    rig_send(b, "\r\n0\r\nSome: trailer\r\n\r\n" RIG_GET);
+    rig_turn();
+    rig_lend(&loan, 50000);
+    for (uint32_t i = rig.request_count; i-- > at;) {
+        const rig_request *q = &rig.requests[i];
+        (void)mr_engine_watch(rig.engine, q->connection, q->seq);
+        (void)rig_ask(i, 2);
+        (void)mr_engine_inform(rig.engine, q->connection, q->seq, 103, fields, fields_len);
+        (void)rig_answer_with(i, NULL, 0, MR_RESPONSE_STREAM);
+        (void)mr_engine_write(rig.engine, q->connection, q->seq, large, 40000, NULL);
+        (void)mr_engine_write(rig.engine, q->connection, q->seq, loan.bytes, loan.len, &loan.lease);
+        (void)mr_engine_write(rig.engine, q->connection, q->seq, large, 10, NULL);
+        (void)mr_engine_watch_drain(rig.engine, q->connection, q->seq);
+        (void)rig_ask(i, 2);
+    }
+    mr_lease_return(&loan.lease);
+    rig_turn();
+    for (uint32_t i = at; i < rig.request_count; i++)
+        (void)rig_ask(i, MR_WINDOW_MAX);
+    rig_turn();
+    for (uint32_t i = rig.request_count; i-- > at;) {
+        rig_request *q = &rig.requests[i];
+        if (q->seq == 2)
+            (void)mr_engine_abort(rig.engine, q->connection, q->seq);
+        (void)mr_engine_finish(rig.engine, q->connection, q->seq, fields, fields_len);
+        q->is_answered = true;
+    }
+    rig_turn();
+    rig.lines[a].room = SIZE_MAX;
+    rig_turn();
+    rig_turn();
+    answer_open();
+    rig_turn();
 }
 
 /* Split heads, content of both framings, a template, held answers, short writes, large content, an
@@ -153,15 +206,16 @@ static bool run(int64_t fail_at, bool is_once) {
     if (rc == MR_OK) {
         mr_engine_set_routes(rig.engine, make_routes(&rig.engine->mem), 7, 0);
         live();
+        live_streams();
         heap.left = -1;
-        CHECK(heap.has_failed || rig.request_count == 8); /* the script went all the way */
+        CHECK(heap.has_failed || rig.request_count == 14); /* the script went all the way */
         still_serves();
         rig_close();
     } else {
         CHECK(rc == MR_NOMEM && heap.has_failed);
         heap.left = -1;
     }
-    CHECK(heap.live == 0);
+    CHECK(heap.live == 0 && (rc != MR_OK || loan.is_returned));
     return heap.has_failed;
 }
 

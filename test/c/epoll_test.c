@@ -1,6 +1,7 @@
 /* epoll_test.c -- the epoll transport on real sockets, alone and with an engine on top. */
 /* link: engine/engine.c engine/h1.c engine/conn.c engine/out.c engine/route.c engine/reply.c */
 /* link: net/sock.c base/clock.c */
+/* link: engine/answer.c engine/content.c net/unsent.c proto/proxy.c */
 /* link: proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c proto/h1_scan.c */
 /* link: proto/h1_scan_avx2.c proto/h1_scan_sse2.c proto/h1_scan_neon.c proto/h1_scan_scalar.c */
 /* link: base/mem.c base/buf.c base/text.c base/slab.c base/wheel.c */
@@ -91,7 +92,7 @@ static const mr_link_events events = {.on_accept = on_accept,
 static void open_transport(const char *name, seen *s) {
     at_case = name;
     *s = (seen){0};
-    CHECK(epoll_create_transport(&s->mem, &events, s, &s->transport) == MR_OK);
+    CHECK(epoll_create_transport(&mr_transport_epoll, &s->mem, &events, s, &s->transport) == MR_OK);
     CHECK(epoll_backend_fd(s->transport) >= 0);
 }
 
@@ -160,7 +161,7 @@ static void receiving(void) {
     poll_once(&s);
     CHECK(s.eofs == 1 && s.goners == 0); /* told once; we may still send */
     char text[8];
-    struct iovec piece = {.iov_base = (char[]){"hi"}, .iov_len = 2};
+    mr_piece_out piece = {.bytes = (const uint8_t *)"hi", .len = 2};
     CHECK(epoll_send(link, &piece, 1, 0) == MR_OK && read(peer, text, sizeof text) == 2);
     close(peer);
     poll_once(&s);
@@ -237,26 +238,26 @@ static void short_writes(void) {
         sent[i] = (uint8_t)(i * 13 + i / 257);
     open_transport("short writes", &s);
     int peer = attach_pair(&s, &link);
-    struct iovec pieces[3] = {{.iov_base = sent, .iov_len = 1},
-                              {.iov_base = sent + 1, .iov_len = 0},
-                              {.iov_base = sent + 1, .iov_len = 999999}};
+    mr_piece_out pieces[3] = {{.bytes = sent, .len = 1},
+                              {.bytes = sent + 1, .len = 0},
+                              {.bytes = sent + 1, .len = 999999}};
     CHECK(epoll_send(link, pieces, 3, 0) == MR_AGAIN);
     size_t queued = mr_link_unsent_bytes(link);
     CHECK(queued > 0 && queued < 1000000 && s.mem.used_bytes > queued);
-    struct iovec second = {.iov_base = sent + 1000000, .iov_len = 1000000};
+    mr_piece_out second = {.bytes = sent + 1000000, .len = 1000000};
     CHECK(epoll_send(link, &second, 1, 0) == MR_AGAIN);
     CHECK(mr_link_unsent_bytes(link) == queued + 1000000); /* nothing overtakes the queue */
-    second.iov_base = sent + 2000000;
+    second.bytes = sent + 2000000;
     CHECK(epoll_send(link, &second, 1, MR_SEND_FIN) == MR_AGAIN);
     memset(sent, 0, SIZE); /* borrowed for the call only */
     size_t len = 0;
     bool is_end = false;
-    uint64_t mark = 0;
+    uint32_t mark = 0;
     for (int i = 0; i < 100000 && !is_end; i++) {
         len += read_all(peer, got + len, SIZE + 1 - len, &is_end);
         poll_once(&s);
-        CHECK(link->unsent == NULL || link->unsent->sent_mark >= mark);
-        mark = link->unsent != NULL ? link->unsent->sent_mark : mark;
+        CHECK(link->sent_mark >= mark);
+        mark = link->sent_mark;
     }
     CHECK(is_end && len == SIZE && s.drains == 1 && link->unsent == NULL && mark > 0);
     for (size_t i = 0; i < SIZE; i++)
@@ -276,7 +277,7 @@ static void fin(void) {
     open_transport("fin", &s);
     for (int has_bytes = 0; has_bytes < 2; has_bytes++) {
         int peer = attach_pair(&s, &link);
-        struct iovec piece = {.iov_base = (char[]){"bye"}, .iov_len = 3};
+        mr_piece_out piece = {.bytes = (const uint8_t *)"bye", .len = 3};
         CHECK(epoll_send(link, &piece, has_bytes, MR_SEND_FIN) == MR_OK);
         CHECK(!has_bytes || read(peer, text, sizeof text) == 3);
         CHECK(read(peer, text, sizeof text) == 0);
@@ -296,7 +297,7 @@ static void queue_without_memory(void) {
     for (int second = 0; second < 2; second++) {
         open_transport("queue without memory", &s);
         int peer = attach_pair(&s, &link);
-        struct iovec piece = {.iov_base = much, .iov_len = sizeof much};
+        mr_piece_out piece = {.bytes = much, .len = sizeof much};
         if (second)
             CHECK(epoll_send(link, &piece, 1, 0) == MR_AGAIN);
         s.mem.fail_after = -1;
@@ -306,7 +307,7 @@ static void queue_without_memory(void) {
         close_transport(&s);
     }
     seen none = {.mem.fail_after = -1};
-    CHECK(epoll_create_transport(&none.mem, &events, &none, &none.transport) == MR_NOMEM);
+    CHECK(epoll_create_transport(&mr_transport_epoll, &none.mem, &events, &none, &none.transport) == MR_NOMEM);
     epoll_destroy(NULL);
 }
 
@@ -316,12 +317,12 @@ static void sending_to_nobody(void) {
     mr_link *link;
     open_transport("sending to nobody", &s);
     int peer = attach_pair(&s, &link);
-    struct iovec piece = {.iov_base = much, .iov_len = 10};
+    mr_piece_out piece = {.bytes = much, .len = 10};
     close(peer);
     CHECK(epoll_send(link, &piece, 1, 0) == MR_CLOSED); /* and no SIGPIPE */
     epoll_close(link);
     peer = attach_pair(&s, &link);
-    piece.iov_len = sizeof much;
+    piece.len = sizeof much;
     CHECK(epoll_send(link, &piece, 1, 0) == MR_AGAIN);
     close(peer);
     poll_once(&s);
@@ -426,12 +427,8 @@ static mr_rc on_request(void *owner, const mr_request *q) {
     return MR_OK;
 }
 
-static void on_peer_ended(void *owner, uint64_t connection, uint32_t seq) {
-    (void)owner, (void)connection, (void)seq;
-}
-
-static void on_done(void *owner, uint64_t connection, uint32_t seq, bool is_answered) {
-    (void)owner, (void)connection, (void)seq, (void)is_answered;
+static void on_note(void *owner, uint64_t connection, uint32_t seq, mr_note note) {
+    (void)owner, (void)connection, (void)seq, (void)note;
 }
 
 static void turn(mr_engine *e) {
@@ -455,8 +452,7 @@ static size_t converse(mr_engine *e, int fd, uint8_t *into, size_t most) {
 
 static void with_an_engine(void) {
     enum { SIZE = 6000000 };
-    static const mr_handlers handlers = {
-        .on_request = on_request, .on_done = on_done, .on_peer_ended = on_peer_ended};
+    static const mr_handlers handlers = {.on_request = on_request, .on_note = on_note};
     static const char text[] = "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n"
                                "GET /2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
                                "GET /3 HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -506,7 +502,7 @@ static void with_an_engine(void) {
     mr_engine_get_stats(e, &stats);
     CHECK(stats.connections == 0 && stats.accepted == 1 && stats.requests == 2);
     client = connect_to(port); /* in the queue, and drained */
-    mr_engine_drain(e);
+    mr_engine_drain(e, 0);
     CHECK(converse(e, client, got, 10) == 0 && mr_engine_connections(e) == 0);
     mr_engine_destroy(e);
     close(client);

@@ -1,6 +1,7 @@
 /* out_test.c -- the output of a turn: one send for each connection, short writes, large content by
  * reference, and the bounds of all of it. */
 /* link: engine/engine.c engine/h1.c engine/conn.c engine/route.c engine/reply.c net/sock.c */
+/* link: engine/answer.c engine/content.c net/unsent.c proto/proxy.c */
 /* link: proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c proto/h1_scan.c */
 /* link: proto/h1_scan_avx2.c proto/h1_scan_sse2.c proto/h1_scan_neon.c proto/h1_scan_scalar.c */
 /* link: base/mem.c base/buf.c base/text.c base/slab.c base/wheel.c */
@@ -138,7 +139,7 @@ static void pieces_overflow(void) {
         /* No flush in between: the pieces of the rounds add up. */
         CHECK(rig.engine->out.piece_count <= MR_OUT_PIECES);
         for (uint32_t i = 0; i < rig.request_count; i++)
-            free(rig.requests[i].body);
+            rig_forget_request(i);
         rig.request_count = 0;
     }
     /* With the pieces as full as they get, a borrowed one still fits. */
@@ -177,8 +178,8 @@ static void many_pieces_then_fin(void) {
     rig_poll(); /* not flushed in between */
     rig_settle();
     const char *last = rig_plain("400 Bad Request", true);
-    size_t len = MR_OUT_IOVECS * strlen(rig_ok("x", false)) + strlen(last);
-    CHECK(MR_OUT_IOVECS == MR_PIPELINE_MAX && rig.lines[a].send_calls == 2);
+    size_t len = MR_SEND_PIECES * strlen(rig_ok("x", false)) + strlen(last);
+    CHECK(MR_SEND_PIECES == MR_PIPELINE_MAX && rig.lines[a].send_calls == 2);
     CHECK(rig.lines[a].has_fin && rig.lines[a].got.len == len);
     CHECK(memcmp(rig.lines[a].got.data + len - strlen(last), last, strlen(last)) == 0);
     rig_close();
