@@ -57,11 +57,10 @@ bool mr_h1_holds_content_back(const mr_conn *c)
            (in->window == 0 || in->wants_continue);
 }
 
-/* After what may have let a peer go on that was held back before. One that waits with its input
- * goes on in mr_h1_resume(). */
+/* After what may have let a peer go on that was held back before. */
 static void let_go_on(mr_conn *c, bool was_held_back)
 {
-    if (!was_held_back || mr_h1_holds_content_back(c) || (c->flags & MR_CONN_IS_WAITING))
+    if (!was_held_back || mr_h1_holds_content_back(c))
         return;
     mr_h1_content_resumed(c);
     mr_conn_touch(c);
