@@ -10,13 +10,13 @@
 
 void mr_conn_drop_exchanges(mr_conn *c)
 {
+    if (c->incoming != NULL && c->incoming->seq - c->out_seq < mr_conn_in_flight(c))
+        mr_h1_lose_content(c, MR_NOTE_CONTENT_ABORTED);
     for (uint32_t seq = c->out_seq; c->is_watched != 0 && seq != c->in_seq; seq++) {
         if (c->is_watched & mr_conn_bit(seq))
             c->engine->handlers->on_note(c->engine->owner, c->id, seq, MR_NOTE_LOST);
         c->is_watched &= ~mr_conn_bit(seq);
     }
-    if (c->incoming != NULL && c->incoming->seq - c->out_seq < mr_conn_in_flight(c))
-        mr_h1_lose_content(c, MR_NOTE_CONTENT_ABORTED);
     c->in_seq = c->out_seq;
 }
 
@@ -39,8 +39,6 @@ void mr_conn_kill(mr_conn *c)
     c->state = MR_CONN_DEAD;
     e->net->close(&c->link);
     mr_wheel_clear(&e->wheel, &c->timer);
-    if (c->incoming != NULL)
-        mr_h1_lose_content(c, MR_NOTE_CONTENT_ABORTED);
     mr_conn_drop_exchanges(c);
     c->next_dead = e->dead;
     e->dead = c;

@@ -14,8 +14,7 @@
 #define GET_CLOSE "GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 #define NAME(index) rig.requests[index].connection, rig.requests[index].seq
 
-static mr_rc begin(uint32_t index, const char *head, uint16_t status, uint16_t flags)
-{
+static mr_rc begin(uint32_t index, const char *head, uint16_t status, uint16_t flags) {
     mr_response r = {.head = (const uint8_t *)head,
                      .head_len = strlen(head),
                      .status = status,
@@ -23,18 +22,15 @@ static mr_rc begin(uint32_t index, const char *head, uint16_t status, uint16_t f
     return mr_engine_respond(rig.engine, NAME(index), &r);
 }
 
-static mr_rc stream(uint32_t index, uint16_t flags)
-{
+static mr_rc stream(uint32_t index, uint16_t flags) {
     return begin(index, "HTTP/1.1 200 OK\r\n", 200, flags);
 }
 
-static mr_rc put_text(uint32_t index, const char *text)
-{
+static mr_rc put_text(uint32_t index, const char *text) {
     return mr_engine_write(rig.engine, NAME(index), (const uint8_t *)text, strlen(text), NULL);
 }
 
-static mr_rc finish_with(uint32_t index, const char *trailers)
-{
+static mr_rc finish_with(uint32_t index, const char *trailers) {
     return mr_engine_finish(rig.engine, NAME(index), (const uint8_t *)trailers, strlen(trailers));
 }
 
@@ -42,8 +38,7 @@ static mr_rc finish(uint32_t index) { return mr_engine_finish(rig.engine, NAME(i
 
 static mr_rc cut(uint32_t index) { return mr_engine_abort(rig.engine, NAME(index)); }
 
-static mr_rc inform(uint32_t index, unsigned status, const char *fields)
-{
+static mr_rc inform(uint32_t index, unsigned status, const char *fields) {
     return mr_engine_inform(rig.engine, NAME(index), status, (const uint8_t *)fields,
                             strlen(fields));
 }
@@ -55,16 +50,14 @@ static mr_rc watch_drain(uint32_t index) { return mr_engine_watch_drain(rig.engi
 /* ---- one stream ---- */
 
 /* Everything that is too late, or too early, finds nothing. */
-static void expect_gone(uint32_t index)
-{
+static void expect_gone(uint32_t index) {
     CHECK(put_text(index, "z") == MR_GONE && finish(index) == MR_GONE && cut(index) == MR_GONE);
     CHECK(rig_answer(index, "z") == MR_GONE && stream(index, 0) == MR_GONE);
     CHECK(inform(index, 103, "") == MR_GONE && watch_drain(index) == MR_GONE);
     CHECK(finish_with(index, "bad") == MR_GONE);
 }
 
-static void in_turn(void)
-{
+static void in_turn(void) {
     rig_open("in turn", NULL);
     uint32_t a = rig_connect();
     rig_send(a, RIG_GET RIG_GET);
@@ -93,8 +86,7 @@ static void in_turn(void)
 }
 
 /* Pieces of three streams, come in any order: each in its turn, what is held and what is not. */
-static void out_of_turn(uint32_t held)
-{
+static void out_of_turn(uint32_t held) {
     char text[1024];
     rig_open("out of turn", NULL);
     uint32_t a = rig_connect();
@@ -136,8 +128,7 @@ static void out_of_turn(uint32_t held)
 /* ---- framing ---- */
 
 static void framing(const char *request, const char *head, uint16_t status, uint16_t flags,
-                    const char *want)
-{
+                    const char *want) {
     for (int is_held = 0; is_held < 2; is_held++) {
         char text[2048];
         rig_open(request, NULL);
@@ -168,8 +159,7 @@ static void framing(const char *request, const char *head, uint16_t status, uint
 #define OK_HEAD "HTTP/1.1 200 OK\r\n"
 #define GET_1_0 "GET /a HTTP/1.0\r\n"
 
-static void all_framings(void)
-{
+static void all_framings(void) {
     static const char head_request[] = "HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n";
     const uint16_t has_length = MR_RESPONSE_HAS_LENGTH;
     framing(RIG_GET, OK_HEAD, 200, 0, CHUNKED "\r\n3\r\nabc\r\n1\r\nd\r\n0\r\nT: u\r\n\r\n");
@@ -200,8 +190,7 @@ static void all_framings(void)
             "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n" RIG_DATE "\r\n");
 }
 
-static void unsound(void)
-{
+static void unsound(void) {
     static char huge[MR_RESPONSE_HEAD_MAX + 16];
     rig_open("unsound", NULL);
     uint32_t a = rig_connect();
@@ -214,7 +203,8 @@ static void unsound(void)
     CHECK(inform(0, 103, "A: b\r\n\r\n") == MR_INVALID);
     CHECK(stream(0, 0) == MR_OK);
     CHECK(finish_with(0, "T: u") == MR_INVALID && finish_with(0, "T: u\r\n\r\n") == MR_INVALID);
-    CHECK(finish_with(0, " T: u\r\n") == MR_INVALID && finish_with(0, "T: u\nV: w\r\n") == MR_INVALID);
+    CHECK(finish_with(0, " T: u\r\n") == MR_INVALID &&
+          finish_with(0, "T: u\nV: w\r\n") == MR_INVALID);
     memset(huge, 'a', sizeof huge - 1);
     memcpy(huge + MR_RESPONSE_HEAD_MAX - 1, "\r\n", 3);
     CHECK(finish_with(0, huge) == MR_INVALID && put_text(0, "y") == MR_OK);
@@ -232,8 +222,7 @@ static void unsound(void)
 
 /* ---- interim answers ---- */
 
-static void interim(void)
-{
+static void interim(void) {
     char text[2048];
     rig_open("interim", NULL);
     uint32_t a = rig_connect();
@@ -270,8 +259,7 @@ static void interim(void)
 
 /* ---- cutting short ---- */
 
-static void abort_in_turn(int is_begun)
-{
+static void abort_in_turn(int is_begun) {
     rig_open("abort in turn", NULL);
     uint32_t a = rig_connect(), b = rig_connect();
     rig_send(a, RIG_GET RIG_GET);
@@ -291,8 +279,7 @@ static void abort_in_turn(int is_begun)
     rig_close();
 }
 
-static void abort_out_of_turn(int is_begun)
-{
+static void abort_out_of_turn(int is_begun) {
     rig_open("abort out of turn", NULL);
     uint32_t a = rig_connect();
     rig_send(a, RIG_GET RIG_GET RIG_GET);
@@ -316,8 +303,7 @@ static void abort_out_of_turn(int is_begun)
 /* ---- the last answer ---- */
 
 /* Once a stream has said that it is the last, nothing more is taken. */
-static void last_stream(bool is_held)
-{
+static void last_stream(bool is_held) {
     rig_open("last stream", NULL);
     uint32_t a = rig_connect(), mine = is_held ? 1 : 0;
     rig_send(a, is_held ? RIG_GET RIG_GET RIG_GET : RIG_GET RIG_GET);
@@ -341,15 +327,14 @@ static void last_stream(bool is_held)
 }
 
 /* A stream that was not the last when it began. */
-static void drained_engine(void)
-{
+static void drained_engine(void) {
     rig_open("drained engine", NULL);
     uint32_t a = rig_connect(), b = rig_connect();
     rig_send(a, RIG_GET);
     rig_send(b, RIG_GET);
     rig_turn();
-    CHECK(stream(0, 0) == MR_OK && begin(1, OK_HEAD "Content-Length: 0\r\n", 200,
-                                         MR_RESPONSE_HAS_LENGTH) == MR_OK);
+    CHECK(stream(0, 0) == MR_OK &&
+          begin(1, OK_HEAD "Content-Length: 0\r\n", 200, MR_RESPONSE_HAS_LENGTH) == MR_OK);
     rig_turn();
     mr_engine_drain(rig.engine, 1000);
     rig_turn();
@@ -361,8 +346,7 @@ static void drained_engine(void)
 }
 
 /* An end without an octet: the idle time begins all the same. */
-static void idle_behind_stream(void)
-{
+static void idle_behind_stream(void) {
     rig_open("idle behind stream", NULL);
     uint32_t a = rig_connect(), b = rig_connect();
     rig_send(a, RIG_GET);
@@ -383,8 +367,7 @@ static void idle_behind_stream(void)
 /* ---- bounds ---- */
 
 /* Pieces that wait for an earlier answer: more than one only below the limit. */
-static void held_limit(void)
-{
+static void held_limit(void) {
     mr_engine_options o = rig_options();
     static const uint8_t bytes[5000];
     o.limits.held_bytes = 2000;
@@ -408,8 +391,7 @@ static void held_limit(void)
 
 /* ---- drained ---- */
 
-static void drained(void)
-{
+static void drained(void) {
     static uint8_t bytes[50000];
     rig_open("drained", NULL);
     uint32_t a = rig_connect();
@@ -462,8 +444,7 @@ typedef enum loan_end {
 
 typedef enum loan_way { WHOLE, IN_STREAM, IN_CHUNKS } loan_way;
 
-static mr_rc give(uint32_t index, loan_way way, rig_lease *l)
-{
+static mr_rc give(uint32_t index, loan_way way, rig_lease *l) {
     mr_response r = {.head = (const uint8_t *)OK_HEAD,
                      .head_len = sizeof OK_HEAD - 1,
                      .body = l->bytes,
@@ -475,18 +456,15 @@ static mr_rc give(uint32_t index, loan_way way, rig_lease *l)
     return mr_engine_write(rig.engine, NAME(index), l->bytes, l->len, &l->lease);
 }
 
-static void append_head(rig_bytes *to, loan_way way, size_t len)
-{
+static void append_head(rig_bytes *to, loan_way way, size_t len) {
     char text[256];
-    int size = way == IN_CHUNKS
-                   ? snprintf(text, sizeof text, CHUNKED "\r\n%zx\r\n", len)
-                   : snprintf(text, sizeof text, OK_HEAD "Content-Length: %zu\r\n" RIG_DATE "\r\n",
-                              len);
+    int size = way == IN_CHUNKS ? snprintf(text, sizeof text, CHUNKED "\r\n%zx\r\n", len)
+                                : snprintf(text, sizeof text,
+                                           OK_HEAD "Content-Length: %zu\r\n" RIG_DATE "\r\n", len);
     rig_append(to, text, (size_t)size);
 }
 
-static void begin_way(uint32_t index, loan_way way, size_t len)
-{
+static void begin_way(uint32_t index, loan_way way, size_t len) {
     char head[128];
     snprintf(head, sizeof head, OK_HEAD "Content-Length: %zu\r\n", len);
     if (way == IN_CHUNKS)
@@ -497,8 +475,7 @@ static void begin_way(uint32_t index, loan_way way, size_t len)
 
 static bool takes_loan(size_t len) { return len > MR_OUT_COPY_MAX; }
 
-static void loan_path(size_t len, loan_way way, loan_end end, bool is_held)
-{
+static void loan_path(size_t len, loan_way way, loan_end end, bool is_held) {
     static char name[64];
     rig_lease l;
     rig_bytes want = {0};
@@ -548,7 +525,8 @@ static void loan_path(size_t len, loan_way way, loan_end end, bool is_held)
         CHECK(l.is_returned);
         rig_settle();
     }
-    for (int i = 0; i < 1000 && rig.lines[a].link != NULL && rig.lines[a].link->unsent != NULL; i++) {
+    for (int i = 0; i < 1000 && rig.lines[a].link != NULL && rig.lines[a].link->unsent != NULL;
+         i++) {
         rig.lines[a].room = 7919;
         rig_turn();
     }
@@ -563,8 +541,7 @@ static void loan_path(size_t len, loan_way way, loan_end end, bool is_held)
     rig_close();
 }
 
-static void all_loan_paths(void)
-{
+static void all_loan_paths(void) {
     static const size_t sizes[] = {MR_OUT_COPY_MAX, MR_OUT_COPY_MAX + 1, 3 * MR_OUT_BYTES};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (loan_way way = WHOLE; way <= IN_CHUNKS; way++)
@@ -574,8 +551,7 @@ static void all_loan_paths(void)
 }
 
 /* Who is refused, or needs no octets, borrows nothing. */
-static void loans_not_taken(void)
-{
+static void loans_not_taken(void) {
     rig_lease l;
     rig_open("loans not taken", NULL);
     uint32_t a = rig_connect();
@@ -599,8 +575,7 @@ static void loans_not_taken(void)
 }
 
 /* A held answer whose head alone is more than what is copied, before octets on loan. */
-static void large_head_and_loan(size_t head_len)
-{
+static void large_head_and_loan(size_t head_len) {
     rig_lease l;
     rig_bytes want = {0};
     rig_open("large head and loan", NULL);
@@ -636,8 +611,7 @@ static void large_head_and_loan(size_t head_len)
 }
 
 /* One buffer in the pieces of many streams at once; more pieces than one send takes. */
-static void shared_loan(void)
-{
+static void shared_loan(void) {
     enum { LINES = 20, PIECES = 30, SIZE = 40000 };
     rig_lease l;
     rig_open("shared loan", NULL);
@@ -661,8 +635,7 @@ static void shared_loan(void)
     rig_close();
 }
 
-int main(void)
-{
+int main(void) {
     in_turn();
     for (uint32_t held = 0; held <= 4; held++)
         out_of_turn(held);

@@ -299,6 +299,30 @@ static void half_close_while_waiting(void) {
     rig_close();
 }
 
+/* Those who watch hear it, before or after; the answer still goes out. */
+static void half_close_watched(void) {
+    rig_open("half-close, watched", NULL);
+    uint32_t a = rig_connect();
+    rig_send(a, RIG_GET RIG_GET);
+    rig_turn();
+    uint64_t id = rig.requests[0].connection;
+    CHECK(mr_engine_watch(rig.engine, id, 0) == MR_OK);
+    CHECK(mr_engine_is_waiting(rig.engine, id, 1) == MR_IS_WAITING);
+    rig_end_input(a);
+    rig_turn();
+    CHECK(rig_notes(0, MR_NOTE_PEER_ENDED) == 1 && rig.note_count == 1);
+    CHECK(mr_engine_is_waiting(rig.engine, id, 1) == MR_IS_WAITING_ENDED);
+    CHECK(mr_engine_watch(rig.engine, id, 1) == MR_OK);
+    CHECK(rig_notes(1, MR_NOTE_PEER_ENDED) == 1 && rig.note_count == 2);
+    CHECK(rig_answer(0, "x") == MR_OK && rig_answer(1, "y") == MR_OK && rig.done_count == 2);
+    rig_turn();
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s", rig_ok("x", false), rig_ok("y", true));
+    CHECK(rig_got(a, text) && rig.done[0].is_answered && rig.done[1].is_answered);
+    CHECK(rig.note_count == 2 && rig_conn_state(a) == MR_CONN_DEAD);
+    rig_close();
+}
+
 /* A reset in every state, and the answers that come too late. */
 static void reset(void) {
     rig_open("reset", NULL);
@@ -434,6 +458,7 @@ int main(void) {
     half_close();
     half_close_while_sending();
     half_close_while_waiting();
+    half_close_watched();
     reset();
     closing_is_not_read();
     accept_fails();

@@ -1,5 +1,5 @@
-/* content_test.c -- content of requests as it comes: windows, limits, time, and every way in which it
- * may end before its end. */
+/* content_test.c -- content of requests as it comes: windows, limits, time, and every way in which
+ * it may end before its end. */
 /* link: engine/engine.c engine/h1.c engine/conn.c engine/out.c engine/route.c engine/reply.c */
 /* link: engine/answer.c net/sock.c net/unsent.c proto/proxy.c */
 /* link: proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c proto/h1_scan.c */
@@ -229,7 +229,8 @@ static void behind_the_last(bool is_asked) {
 /* ---- trailers ---- */
 
 static void trailers(void) {
-    static const char text[] = CHUNKED_HEAD "3;a\r\nabc\r\n0\r\nX: y\r\nLonger-Name: \tw \r\n\r\n" RIG_GET;
+    static const char text[] =
+        CHUNKED_HEAD "3;a\r\nabc\r\n0\r\nX: y\r\nLonger-Name: \tw \r\n\r\n" RIG_GET;
     for (size_t cut = sizeof CHUNKED_HEAD - 1; cut <= sizeof text - 1; cut++)
         for (int is_full = 0; is_full < 2; is_full++) {
             rig_open("trailers", NULL);
@@ -253,6 +254,11 @@ static void trailers(void) {
     rig_send(rig_connect(), CHUNKED_HEAD "3\r\nabc\r\n0\r\n\r\n");
     rig_turn();
     CHECK(rig.requests[0].is_complete && rig.requests[0].trailers.len == 0);
+    mr_engine_set_routes(rig.engine, NULL, MR_NO_HANDLER, 0);
+    uint32_t b = rig_connect(); /* nobody's: not kept */
+    rig_send(b, CHUNKED_HEAD "3\r\nabc\r\n0\r\nX: y\r\n");
+    rig_turn();
+    CHECK(((mr_conn *)rig.lines[b].link)->incoming->trailers.data == NULL);
     rig_close();
 }
 
@@ -387,16 +393,24 @@ static void throughput(bool is_chunked, size_t missing) {
     rig_close();
 }
 
-typedef enum wait_kind { WINDOW_IS_USED, DATA_WAITS, RING_IS_FULL, NOT_ASKED, NOT_IN_TURN } wait_kind;
+typedef enum wait_kind {
+    WINDOW_IS_USED,
+    DATA_WAITS,
+    RING_IS_FULL,
+    NOT_ASKED,
+    NOT_IN_TURN,
+    NOT_IN_TURN_AND_SENT, /* the client did not wait for the 100 after all */
+    DATA_COMES
+} wait_kind;
 
 /* For as long as it is we who hold the content back, neither time runs; then each goes on. */
 static void our_time(wait_kind kind) {
     enum { SIZE = 200000 };
     open_with_rate("our time");
-    uint32_t a = rig_connect(), mine = kind == NOT_IN_TURN ? 1 : 0;
-    bool is_expecting = kind == NOT_ASKED || kind == NOT_IN_TURN;
+    uint32_t a = rig_connect(), mine = kind >= NOT_IN_TURN ? 1 : 0;
+    bool is_expecting = kind >= NOT_ASKED;
     rig_turn();
-    if (kind == NOT_IN_TURN)
+    if (kind >= NOT_IN_TURN)
         rig_send(a, RIG_GET);
     send_head(a, SIZE, is_expecting ? "Expect: 100-continue\r\n" : "");
     rig_turn();
@@ -406,7 +420,7 @@ static void our_time(wait_kind kind) {
         rig.content_room = 0;
     if (!is_expecting)
         send_part(a, 0, kind == WINDOW_IS_USED ? MR_WINDOW_BYTES : MR_WINDOW_BYTES + 1);
-    if (kind == NOT_IN_TURN)
+    if (kind >= NOT_IN_TURN)
         CHECK(rig_ask(mine, 1000) == MR_OK);
     rig_turn();
     CHECK(rig_got(a, ""));
@@ -416,6 +430,8 @@ static void our_time(wait_kind kind) {
     rig.content_room = UINT32_MAX;
     if (kind == NOT_IN_TURN)
         CHECK(rig_answer(0, "x") == MR_OK);
+    else if (kind == NOT_IN_TURN_AND_SENT)
+        send_part(a, 0, 1);
     else
         CHECK(rig_ask(mine, 100) == MR_OK);
     rig_turn();
@@ -444,6 +460,11 @@ static void our_time_is_added(wait_kind kind) {
         rig_turn();
     }
     rig_pass(3000);
+    if (kind == DATA_COMES) { /* only now does it wait with input: it was held back before */
+        rig_pass(250000);
+        send_part(a, MR_WINDOW_BYTES, MR_WINDOW_BYTES + 1);
+        rig_turn();
+    }
     if (kind == DATA_WAITS) { /* a wake-up that changes nothing is not counted twice */
         mr_engine_list((mr_conn *)rig.lines[a].link);
         rig_settle();
@@ -550,18 +571,20 @@ static void idle_behind_content(bool is_waiting) {
     o.timeouts.body_ms = 0;
     rig_open("idle behind content", &o);
     uint32_t a = rig_connect();
-    rig.piece = 100000;
     send_head(a, 200000, "");
+    rig_turn();
     if (is_waiting)
         send_part(a, 0, 200000);
     rig_turn();
     CHECK(rig_answer(0, "x") == MR_OK);
+    mr_engine_flush(rig.engine);
     rig_turn();
     rig_pass(500);
     if (!is_waiting)
         send_part(a, 0, 200000);
     rig_turn();
-    rig_pass(74999);
+    CHECK(((mr_conn *)rig.lines[a].link)->incoming == NULL);
+    rig_pass(74999 - (is_waiting ? 500 : 0));
     CHECK(rig_conn_state(a) == MR_CONN_OPEN);
     rig_pass(1);
     CHECK(LINGERS(a));
@@ -570,9 +593,16 @@ static void idle_behind_content(bool is_waiting) {
 
 /* ---- the peer goes ---- */
 
-typedef enum stage { AT_HEAD, IN_CONTENT, AT_WINDOW, IN_RING_FULL, IS_STREAMING, IS_READ_PAST } stage;
+typedef enum peer_stage {
+    AT_HEAD,
+    IN_CONTENT,
+    AT_WINDOW,
+    IN_RING_FULL,
+    IS_STREAMING,
+    IS_READ_PAST
+} peer_stage;
 
-static void come_to(uint32_t line, stage stage) {
+static void come_to(uint32_t line, peer_stage stage) {
     send_head(line, 200000, "");
     if (stage != AT_HEAD)
         send_part(line, 0, stage == AT_WINDOW ? MR_WINDOW_BYTES + 10 : 10);
@@ -589,7 +619,7 @@ static void come_to(uint32_t line, stage stage) {
     rig_turn();
 }
 
-static void reset_at(stage stage) {
+static void reset_at(peer_stage stage) {
     open_wide("reset");
     uint32_t a = rig_connect();
     come_to(a, stage);
@@ -605,7 +635,7 @@ static void reset_at(stage stage) {
     rig_close();
 }
 
-static void eof_at(stage stage) {
+static void eof_at(peer_stage stage) {
     open_wide("end of input");
     uint32_t a = rig_connect();
     come_to(a, stage);
@@ -744,7 +774,8 @@ static void drain(void) {
     CHECK(rig.request_count == 4 && rig.requests[0].is_complete && rig.requests[3].is_complete);
     CHECK(rig_got(unwanted, rig_plain("404 Not Found", true)) && LINGERS(unwanted));
     CHECK(rig_got(answered, rig_ok("early", false)) && LINGERS(answered));
-    CHECK(rig_answer(0, "x") == MR_OK && rig_answer(3, "z") == MR_OK && rig_answer(2, "y") == MR_OK);
+    CHECK(rig_answer(0, "x") == MR_OK && rig_answer(3, "z") == MR_OK &&
+          rig_answer(2, "y") == MR_OK);
     rig_turn();
     char text[1024];
     snprintf(text, sizeof text, "%s%s", rig_ok("y", false), rig_ok("z", true));
@@ -778,11 +809,12 @@ int main(void) {
     limit_out_of_turn();
     whole_time(false);
     whole_time(true);
-    for (wait_kind kind = WINDOW_IS_USED; kind <= NOT_IN_TURN; kind++)
+    for (wait_kind kind = WINDOW_IS_USED; kind <= NOT_IN_TURN_AND_SENT; kind++)
         our_time(kind);
     our_time_is_added(WINDOW_IS_USED);
     our_time_is_added(DATA_WAITS);
     our_time_is_added(NOT_ASKED);
+    our_time_is_added(DATA_COMES);
     read_past_in_time();
     for (int is_stream = 0; is_stream < 2; is_stream++) {
         answered_early(5, is_stream != 0);
@@ -793,7 +825,7 @@ int main(void) {
     answered_while_waiting();
     idle_behind_content(false);
     idle_behind_content(true);
-    for (stage stage = AT_HEAD; stage <= IS_READ_PAST; stage++) {
+    for (peer_stage stage = AT_HEAD; stage <= IS_READ_PAST; stage++) {
         reset_at(stage);
         eof_at(stage);
     }

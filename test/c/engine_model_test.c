@@ -1,6 +1,6 @@
 /* engine_model_test.c -- random lives of many connections against a model: whatever the split, the
- * order of answers and of their pieces, what is asked of the content, the room in the ring and in the
- * kernel, a client gets the responses to its requests in order, whole, and nothing else; and a
+ * order of answers and of their pieces, what is asked of the content, the room in the ring and in
+ * the kernel, a client gets the responses to its requests in order, whole, and nothing else; and a
  * handler gets the content, whole and once. */
 /* link: engine/engine.c engine/h1.c engine/conn.c engine/out.c engine/route.c engine/reply.c */
 /* link: net/sock.c */
@@ -13,13 +13,13 @@
 enum { LINES = 12, STEPS = 900, ROUNDS = 60, RESPONSES = 256 };
 
 typedef enum ending { STAYS, SAYS_CLOSE, SAYS_KEEP_ALIVE } ending;
-typedef enum form { IS_WHOLE, IN_CHUNKS, HAS_LENGTH } form;
+typedef enum body_form { IS_WHOLE, IN_CHUNKS, HAS_LENGTH } body_form;
 
 typedef struct expected { /* one response */
     const char *status;   /* of a refusal; NULL: a handler's 200 */
     size_t body_len;
     bool is_head;
-    form form;
+    body_form form;
     ending ending;
 } expected;
 
@@ -57,7 +57,7 @@ static void send_request(uint32_t line) {
         "POST /bad HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
     model *m = &models[line];
     char text[512], content[1200], path[64];
-    expected want = {.body_len = body_size(), .form = (form)rnd(3)};
+    expected want = {.body_len = body_size(), .form = (body_form)rnd(3)};
     uint32_t kind = rnd(100);
     if (m->is_over || m->count == RESPONSES)
         return;
@@ -76,9 +76,8 @@ static void send_request(uint32_t line) {
                  want.is_head ? "HEAD" : "GET", path);
         rig_send(line, text);
     } else if (kind < 75) {
-        snprintf(text, sizeof text,
-                 "POST %s HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n%s\r\n", path, size,
-                 rnd(3) ? "" : "Expect: 100-continue\r\n");
+        snprintf(text, sizeof text, "POST %s HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n%s\r\n",
+                 path, size, rnd(3) ? "" : "Expect: 100-continue\r\n");
         rig_send(line, text);
         rig_send_bytes(line, content, size);
     } else if (kind < 90) {
@@ -110,7 +109,8 @@ static void send_request(uint32_t line) {
         rig_send(line, bads[rnd(3)]);
         want = (expected){.status = "400 Bad Request", .ending = SAYS_CLOSE};
     } else if (kind < 99 && rnd(2)) {
-        rig_send(line, "POST /bad HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n258\r\n");
+        rig_send(line,
+                 "POST /bad HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n258\r\n");
         rig_send_bytes(line, content, 600);
         rig_send(line, "\r\n191\r\n");
         rig_send_bytes(line, content, 401);
@@ -150,24 +150,24 @@ static mr_rc write_part(uint32_t index, const uint8_t *body, size_t len) {
     return rc;
 }
 
-static void begin_stream(uint32_t index, form form, size_t len, uint16_t flags) {
+static void begin_stream(uint32_t index, body_form form, size_t len, uint16_t flags) {
     const rig_request *q = &rig.requests[index];
     char head[128];
-    int head_len = form == HAS_LENGTH
-                       ? snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n", len)
-                       : snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\n");
+    int head_len = form == HAS_LENGTH ? snprintf(head, sizeof head,
+                                                 "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n", len)
+                                      : snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\n");
     mr_response r = {.head = (const uint8_t *)head,
                      .head_len = (size_t)head_len,
                      .status = 200,
                      .flags = flags | MR_RESPONSE_STREAM};
     if (form == HAS_LENGTH)
         r.flags |= MR_RESPONSE_HAS_LENGTH;
-    (void)mr_engine_respond(rig.engine, q->connection, q->seq, &r);
+    rig_ignore(mr_engine_respond(rig.engine, q->connection, q->seq, &r));
     streams[index].has_begun = true;
 }
 
 /* The next step of a stream. */
-static void go_on(uint32_t index, form form, const uint8_t *body, size_t len, uint16_t flags) {
+static void go_on(uint32_t index, body_form form, const uint8_t *body, size_t len, uint16_t flags) {
     rig_request *q = &rig.requests[index];
     size_t *done = &streams[index].done;
     if (!streams[index].has_begun) {
@@ -175,7 +175,7 @@ static void go_on(uint32_t index, form form, const uint8_t *body, size_t len, ui
         return;
     }
     if (rnd(4) == 0)
-        (void)mr_engine_watch_drain(rig.engine, q->connection, q->seq);
+        rig_ignore(mr_engine_watch_drain(rig.engine, q->connection, q->seq));
     if (*done < len) {
         size_t part = 1 + rnd(rnd(3) == 0 ? 60000 : 900);
         if (part > len - *done)
@@ -184,7 +184,7 @@ static void go_on(uint32_t index, form form, const uint8_t *body, size_t len, ui
         *done += part;
         return;
     }
-    (void)mr_engine_finish(rig.engine, q->connection, q->seq, NULL, 0);
+    rig_ignore(mr_engine_finish(rig.engine, q->connection, q->seq, NULL, 0));
     q->is_answered = true;
     if (rnd(10) == 0)
         CHECK(mr_engine_finish(rig.engine, q->connection, q->seq, NULL, 0) == MR_GONE);
@@ -208,8 +208,8 @@ static void answer_one(uint32_t index) {
     for (size_t i = 0; i < q->body_len; i++)
         CHECK(q->body[i] == 'c');
     if (rnd(8) == 0)
-        (void)mr_engine_inform(rig.engine, q->connection, q->seq, 103,
-                               (const uint8_t *)"Link: </a>\r\n", 12);
+        rig_ignore(mr_engine_inform(rig.engine, q->connection, q->seq, 103,
+                                    (const uint8_t *)"Link: </a>\r\n", 12));
     /* A stream may begin and go on before the content has come, but not end. */
     bool is_end = form_number == IS_WHOLE || streams[index].done == len;
     if (is_end && !q->is_complete)
@@ -219,7 +219,7 @@ static void answer_one(uint32_t index) {
     CHECK(number == q->seq);
     uint16_t flags = is_closing ? MR_RESPONSE_CLOSE : 0;
     if (form_number != IS_WHOLE) {
-        go_on(index, (form)form_number, body, len, flags);
+        go_on(index, (body_form)form_number, body, len, flags);
         return;
     }
     q->is_answered = true;
@@ -295,8 +295,7 @@ static bool read_response(reader *r, uint32_t line, uint32_t number, const expec
         return is_whole;
     }
     if (want->form == IN_CHUNKS)
-        snprintf(head, sizeof head,
-                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" RIG_DATE);
+        snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" RIG_DATE);
     else
         snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n" RIG_DATE,
                  want->body_len);

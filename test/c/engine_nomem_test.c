@@ -99,8 +99,8 @@ static void answer_open(void) {
 }
 
 /* Streams in and out of turn, copied and on loan, with interim answers, trailers and a short write;
- * content with trailers that is asked for by and by, while it is held back, given up and read past; one
- * answer that is cut short. */
+ * content with trailers that is asked for by and by, while it is held back, given up and read past;
+ * one answer that is cut short. */
 static void live_streams(void) {
     static const uint8_t fields[] = "X: y\r\n";
     const size_t fields_len = sizeof fields - 1;
@@ -118,14 +118,15 @@ static void live_streams(void) {
     rig_lend(&loan, 50000);
     for (uint32_t i = rig.request_count; i-- > at;) {
         const rig_request *q = &rig.requests[i];
-        (void)mr_engine_watch(rig.engine, q->connection, q->seq);
+        rig_ignore(mr_engine_watch(rig.engine, q->connection, q->seq));
         (void)rig_ask(i, 2);
-        (void)mr_engine_inform(rig.engine, q->connection, q->seq, 103, fields, fields_len);
+        rig_ignore(mr_engine_inform(rig.engine, q->connection, q->seq, 103, fields, fields_len));
         (void)rig_answer_with(i, NULL, 0, MR_RESPONSE_STREAM);
-        (void)mr_engine_write(rig.engine, q->connection, q->seq, large, 40000, NULL);
-        (void)mr_engine_write(rig.engine, q->connection, q->seq, loan.bytes, loan.len, &loan.lease);
-        (void)mr_engine_write(rig.engine, q->connection, q->seq, large, 10, NULL);
-        (void)mr_engine_watch_drain(rig.engine, q->connection, q->seq);
+        rig_ignore(mr_engine_write(rig.engine, q->connection, q->seq, large, 40000, NULL));
+        rig_ignore(
+            mr_engine_write(rig.engine, q->connection, q->seq, loan.bytes, loan.len, &loan.lease));
+        rig_ignore(mr_engine_write(rig.engine, q->connection, q->seq, large, 10, NULL));
+        rig_ignore(mr_engine_watch_drain(rig.engine, q->connection, q->seq));
         (void)rig_ask(i, 2);
     }
     mr_lease_return(&loan.lease);
@@ -136,8 +137,8 @@ static void live_streams(void) {
     for (uint32_t i = rig.request_count; i-- > at;) {
         rig_request *q = &rig.requests[i];
         if (q->seq == 2)
-            (void)mr_engine_abort(rig.engine, q->connection, q->seq);
-        (void)mr_engine_finish(rig.engine, q->connection, q->seq, fields, fields_len);
+            rig_ignore(mr_engine_abort(rig.engine, q->connection, q->seq));
+        rig_ignore(mr_engine_finish(rig.engine, q->connection, q->seq, fields, fields_len));
         q->is_answered = true;
     }
     rig_turn();

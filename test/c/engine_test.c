@@ -73,8 +73,9 @@ static void destroy_in_flight(void) {
 static void books_balance(void) {
     rig_open("books balance", NULL);
     rig_send(rig_connect(), RIG_GET "bad\r\n\r\n");
-    rig_send(rig_connect(), "POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345"
-                            "\r\n?"); /* the engine keeps what it decodes into */
+    rig_send(rig_connect(),
+             "POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345"
+             "\r\n?"); /* the engine keeps what it decodes into */
     rig_turn();
     CHECK(rig_answer(0, "x") == MR_OK);
     rig_pass(0);
@@ -173,6 +174,40 @@ static void drain(void) {
     rig_close();
 }
 
+/* Who is idle has a grace for the request that may be on its way; who still reads is not hurried.
+ */
+static void drain_with_grace(void) {
+    rig_open("drain with grace", NULL);
+    uint32_t idle = rig_connect(), asks = rig_connect(), late = rig_connect();
+    uint32_t reads = rig_connect();
+    rig.lines[reads].room = 10;
+    rig_send(reads, RIG_GET);
+    rig_turn();
+    CHECK(rig_answer(0, "x") == MR_OK);
+    rig_turn();
+    mr_engine_drain(rig.engine, 1000);
+    CHECK(mr_engine_connections(rig.engine) == 3); /* nothing more is taken from the reader */
+    rig_send(late, "GET /a HTTP/1.1\r\n");
+    rig_pass(999);
+    rig_send(asks, RIG_GET);
+    rig_turn();
+    CHECK(rig.request_count == 2 && rig_conn_state(idle) == MR_CONN_OPEN);
+    rig_pass(1);
+    CHECK(rig_conn_state(idle) == MR_CONN_LINGERING && rig.lines[idle].has_fin);
+    CHECK(rig_conn_state(late) == MR_CONN_OPEN && rig_conn_state(asks) == MR_CONN_CLOSING);
+    rig_send(late, "Host: h\r\n\r\n");
+    rig_turn();
+    CHECK(rig_answer(1, "y") == MR_OK && rig_answer(2, "z") == MR_OK);
+    rig_pass(5000);
+    CHECK(rig_got(asks, rig_ok("y", true)) && rig_got(late, rig_ok("z", true)));
+    CHECK(rig_conn_state(reads) == MR_CONN_LINGERING);
+    rig.lines[reads].room = SIZE_MAX;
+    rig_turn();
+    CHECK(rig_got(reads, rig_ok("x", false)) && rig.lines[reads].has_fin);
+    CHECK(mr_engine_connections(rig.engine) == 0);
+    rig_close();
+}
+
 /* While accepting is paused for want of descriptors. */
 static void drain_while_paused(void) {
     rig_open("drain while paused", NULL);
@@ -250,6 +285,7 @@ int main(void) {
     books_balance();
     resume_again();
     drain();
+    drain_with_grace();
     drain_while_paused();
     templates();
     return 0;

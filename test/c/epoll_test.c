@@ -307,7 +307,8 @@ static void queue_without_memory(void) {
         close_transport(&s);
     }
     seen none = {.mem.fail_after = -1};
-    CHECK(epoll_create_transport(&mr_transport_epoll, &none.mem, &events, &none, &none.transport) == MR_NOMEM);
+    CHECK(epoll_create_transport(&mr_transport_epoll, &none.mem, &events, &none, &none.transport) ==
+          MR_NOMEM);
     epoll_destroy(NULL);
 }
 

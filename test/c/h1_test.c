@@ -223,7 +223,8 @@ static void ring_full(void) {
     CHECK(rig.request_count == 11);
     uint32_t posts = 0;
     for (uint32_t i = 0; i < 11; i++)
-        posts += rig.requests[i].is_complete && rig.requests[i].body_len == 4 && memcmp(rig.requests[i].body, "abcd", 4) == 0;
+        posts += rig.requests[i].is_complete && rig.requests[i].body_len == 4 &&
+                 memcmp(rig.requests[i].body, "abcd", 4) == 0;
     CHECK(posts == 1);
     CHECK(mr_engine_next_ms(rig.engine) > rig.now_ms);
     rig_close();
@@ -291,7 +292,8 @@ static void content_split(const char *text, size_t cut, size_t piece) {
     rig_send(a, text + cut);
     rig_turn();
     CHECK(rig.request_count == 2);
-    CHECK(rig.requests[0].is_complete && rig.requests[0].body_len == 11 && memcmp(rig.requests[0].body, "hello world", 11) == 0);
+    CHECK(rig.requests[0].is_complete && rig.requests[0].body_len == 11 &&
+          memcmp(rig.requests[0].body, "hello world", 11) == 0);
     CHECK(rig.requests[1].body == NULL && strcmp(rig.requests[1].path, "/a") == 0);
     CHECK(rig_answer(0, "x") == MR_OK && rig_answer(1, "y") == MR_OK);
     rig_turn();

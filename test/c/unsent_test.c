@@ -12,9 +12,7 @@ typedef struct loan {
 
 static void on_return(mr_lease *lease) { ((loan *)lease)->returns++; }
 
-static void lend(loan *l) {
-    *l = (loan){.lease = {.borrowers = 1, .on_return = on_return}};
-}
+static void lend(loan *l) { *l = (loan){.lease = {.borrowers = 1, .on_return = on_return}}; }
 
 static uint8_t octets[3 * BLOCK_BYTES];
 

@@ -7,7 +7,8 @@
  * octets that come back, but for 100 (Continue), which only those get who seem to wait; who expects
  * one and gets a 404 is closed without being read, or not when the content is there already, so
  * these are not compared. A request is answered when its content is complete; of others the content
- * is not compared, as how much of it was handed up depends on the pieces. Between turns the invariants of engine_rig.h hold. */
+ * is not compared, as how much of it was handed up depends on the pieces. Between turns the
+ * invariants of engine_rig.h hold. */
 /* link: engine/answer.c engine/content.c net/unsent.c proto/proxy.c */
 /* link: engine/engine.c engine/h1.c engine/conn.c engine/out.c engine/route.c engine/reply.c */
 /* link: net/sock.c proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c */
@@ -69,17 +70,17 @@ static void answer_one(const script *s, uint32_t index) {
         r.head_len = (size_t)snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\n%s",
                                       has_length ? "Content-Length: 40007\r\n" : "");
         r.flags |= has_length ? MR_RESPONSE_HAS_LENGTH : 0;
-        (void)mr_engine_respond(rig.engine, q->connection, q->seq, &r);
+        rig_ignore(mr_engine_respond(rig.engine, q->connection, q->seq, &r));
         break;
     case 1:
         (void)write_part(s, index, 7);
-        (void)mr_engine_watch_drain(rig.engine, q->connection, q->seq);
+        rig_ignore(mr_engine_watch_drain(rig.engine, q->connection, q->seq));
         break;
     case 2:
         (void)write_part(s, index, BODY);
         break;
     default:
-        (void)mr_engine_finish(rig.engine, q->connection, q->seq, NULL, 0);
+        rig_ignore(mr_engine_finish(rig.engine, q->connection, q->seq, NULL, 0));
         q->is_answered = true;
     }
 }
