@@ -44,6 +44,7 @@ const SLOW_BYTES = 1024 * 1024 // waiting bytes that make a client slow, unless 
 // By the core's numbers; 0 is a method that it has no number for.
 const METHOD_NAMES = ['', ...METHODS.slice(0, 7), 'CONNECT', ...METHODS.slice(7)]
 
+const REGISTERED_MAX = 4096 // heads that the core keeps for a server; others go along each time
 const NOTHING = Buffer.alloc(0)
 
 // How much of the client is left.
@@ -320,6 +321,7 @@ class Dispatcher {
     this.receiving = new Map() // slot -> request whose content is still coming
     this.watched = new Map() // 'slot generation seq' -> { req, callbacks, drains }
     this.trust = null // which proxies are believed (forwarded.js)
+    this.registered = 0
     this.replies = new WeakMap() // field array -> { status, number }
     this.onDrained = null
     this.onBatch = this.onBatch.bind(this)
@@ -519,7 +521,10 @@ class Dispatcher {
 
   #register (status, fields, hasDate = false) {
     let number = -1
+    // A program that makes a template for each request must not use up the core's table.
+    if (this.registered >= REGISTERED_MAX) return number
     try {
+      this.registered++
       number = this.addReply(status, hasDate, headText(status, fields), null, 0, null)
     } catch {
       // No room for more: such answers carry their head along.
