@@ -29,6 +29,14 @@ const SENTENCES = {
   ERR_MILLRACE_SOCKET_DENIED: 'Choose another folder, or give the process the right to write there.',
   ERR_MILLRACE_LISTEN: 'Check what the server is to listen on.',
   ERR_MILLRACE_NO_NATIVE: 'Build it with `npm rebuild millrace`, or leave MILLRACE_ENGINE and the engine option out to run on node:http.',
+  ERR_MILLRACE_LAUNCH: 'The program of a fleet has to call serve() soon after it starts; launchTimeout gives it longer.',
+  ERR_MILLRACE_THREAD_FAILED: 'Mend the program; restarts says how many failures in a row are borne.',
+  ERR_MILLRACE_THREAD_EXITED: 'Try again: another thread takes its place.',
+  ERR_MILLRACE_COPIES: 'Install one version of millrace (npm ls millrace), so that all threads load the same file.',
+  ERR_MILLRACE_MESSAGE: 'See bus in the types.',
+  ERR_MILLRACE_MAILBOX_FULL: 'Send less, or wait for answers before more is sent.',
+  ERR_MILLRACE_CALL_TIMEOUT: 'The thread is busy, or its handler waits; give timeout a higher value if that is to be expected.',
+  ERR_MILLRACE_NO_HANDLER: 'Call bus.on() there first.',
   ERR_MILLRACE_CLOSED: 'Start a new server with serve().'
 }
 

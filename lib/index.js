@@ -1,6 +1,7 @@
 'use strict'
 
-const { serve } = require('./serve')
+const { serve, launch } = require('./serve')
+const { bus, self } = require('./bus')
 const { reply, param, query, header, template } = require('./reply')
 const { probe } = require('./load')
 const { MillraceError } = require('./errors')
@@ -8,6 +9,9 @@ const { version } = require('../package.json')
 
 // One assignment a line: that is what the ESM loader can see.
 exports.serve = serve
+exports.launch = launch
+exports.bus = bus
+exports.self = self
 exports.reply = reply
 exports.param = param
 exports.query = query

@@ -7,6 +7,8 @@ const { MillraceServer } = require('./server')
 const { createIsolation } = require('./context')
 const { Dispatcher, METHOD_NAMES } = require('./dispatch')
 const { chooseTransport } = require('./load')
+const { crew } = require('./crew')
+const { FleetOfOne, needsFleet } = require('./fleet-of-one')
 const {
   addressesOf, clearStale, expand, isAbstract, listenFault, packRanges, tcpAddress, unixAddress
 } = require('./listen')
@@ -14,6 +16,8 @@ const {
 const ANY_METHOD = 0xffffffff
 const NO_HANDLER = 0xffffffff
 const NO_REPLY = 0xffffffff
+const LIVE = { metrics: 2, health: 4, ready: 8 } // MR_ACTION_... of src/engine/route.h
+const ACCESS_STYLES = { common: 1, combined: 2, json: 3 }
 const HELD_FACTOR = 4 // of limits.outgoingBytes: then the connection is given up
 const ESCAPES = { none: 0, html: 1, json: 2 }
 const PART = { literal: 0, param: 1, query: 2, header: 3 }
@@ -49,13 +53,16 @@ function install (dispatcher, app) {
   try {
     for (const entry of app.entries) {
       const pattern = Buffer.from(entry.pattern, 'latin1')
+      const name = Buffer.from(entry.methods === null ? entry.pattern : `${entry.methods.join(',')} ${entry.pattern}`)
       if (entry.kind === 'handler') {
-        binding.addRoute(handle, pattern, maskOf(entry.methods), handlers.length, NO_REPLY, 0, entry.bodyBytes)
+        binding.addRoute(handle, pattern, maskOf(entry.methods), handlers.length, NO_REPLY, 0, entry.bodyBytes, name)
         handlers.push(entry)
+      } else if (entry.kind === 'live') {
+        binding.addRoute(handle, pattern, maskOf(entry.methods), NO_HANDLER, NO_REPLY, LIVE[entry.what], 0, name)
       } else {
         const number = addReply(dispatcher, entry)
         numbers.push(number)
-        binding.addRoute(handle, pattern, maskOf(entry.methods), NO_HANDLER, number, 0, 0)
+        binding.addRoute(handle, pattern, maskOf(entry.methods), NO_HANDLER, number, 0, 0, name)
       }
     }
     binding.commitRoutes(handle, app.handler === null ? NO_HANDLER : handlers.length, 0)
@@ -72,8 +79,10 @@ function systemFault (code) {
   return Object.assign(new Error(`listen ${name}`), { code: name, errno: code })
 }
 
+// In a fleet the sockets are the fleet's, under a key that all threads agree on.
 function tryListen (binding, handle, where, { port = 0, backlog = 1, ipv6Only = false, reusePort = false, mode }) {
-  const result = binding.listen(handle, where, port, backlog, ipv6Only, reusePort, mode)
+  const key = crew?.keyOf(`${where}|${port}|${backlog}|${ipv6Only}|${mode}`)
+  const result = binding.listen(handle, where, port, backlog, ipv6Only, reusePort, mode, key)
   if (result < 0) throw systemFault(result)
   return result
 }
@@ -141,7 +150,7 @@ async function listen (binding, handle, listeners) {
 
 // ---- the server ----
 
-function coreOptions ({ limits, timeouts, parser, proxySources }, transport) {
+function coreOptions ({ limits, timeouts, parser, proxySources, rate, overload, accessLog }, transport) {
   return {
     transport,
     proxySources: packRanges(proxySources),
@@ -154,7 +163,15 @@ function coreOptions ({ limits, timeouts, parser, proxySources }, transport) {
     connections: limits.connections,
     requestsPerConnection: limits.requestsPerConnection,
     heldBytes: limits.outgoingBytes * HELD_FACTOR,
-    ...timeouts
+    ...timeouts,
+    ratePerSecond: rate?.perSecond ?? 0,
+    rateBurst: rate?.burst ?? 0,
+    rateEntries: rate?.entries ?? 0,
+    rateField: rate?.field ?? '',
+    lagLimit: overload?.lag ?? 0,
+    accessStyle: accessLog === null ? 0 : ACCESS_STYLES[accessLog.format],
+    accessPath: accessLog?.path === undefined ? null : Buffer.from(accessLog.path),
+    accessFd: accessLog?.fd ?? 0
   }
 }
 
@@ -163,6 +180,7 @@ function end (dispatcher) {
   dispatcher.binding.destroy(dispatcher.handle)
   dispatcher.close()
   dispatcher.isolation.dispose()
+  dispatcher.onEnd()
 }
 
 function stop (dispatcher, grace) {
@@ -176,6 +194,21 @@ function stop (dispatcher, grace) {
   })
 }
 
+// Connections go on at the heir's as they become idle; at the deadline what is left is cut.
+function migrate (dispatcher, heir, deadline) {
+  if (dispatcher.isClosed) return Promise.resolve()
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => dispatcher.onDrained(), deadline)
+    dispatcher.onDrained = () => {
+      dispatcher.onDrained = null
+      clearTimeout(timer)
+      end(dispatcher)
+      resolve()
+    }
+    dispatcher.binding.migrate(dispatcher.handle, heir)
+  })
+}
+
 async function createServer (options, app, binding) {
   const refusal = options.parser === 'llhttp' ? binding.info().llhttp : ''
   if (refusal !== '') throw fault('ERR_MILLRACE_UNSUPPORTED', `parser: 'llhttp' cannot be had of this Node. ${refusal}`)
@@ -183,16 +216,24 @@ async function createServer (options, app, binding) {
   const dispatcher = new Dispatcher(binding, createIsolation())
   dispatcher.limit(options.limits.outgoingBytes)
   dispatcher.trust = options.trust
-  dispatcher.open(binding.create(coreOptions(options, chooseTransport(binding).transport), dispatcher.onBatch))
+  const alone = crew === null && needsFleet(options) ? new FleetOfOne(binding) : null
+  dispatcher.onEnd = () => alone?.end()
   try {
+    const member = crew?.handle ?? alone?.handle
+    dispatcher.open(binding.create(coreOptions(options, chooseTransport(binding).transport), dispatcher.onBatch, member))
     install(dispatcher, app)
     const addresses = await listen(binding, dispatcher.handle, options.listeners)
-    return new MillraceServer(options, 'native', {
+    const server = new MillraceServer(options, 'native', {
       addresses,
       swap: (next) => install(dispatcher, next),
       stop: (grace) => stop(dispatcher, grace),
-      force: () => dispatcher.onDrained?.()
+      force: () => dispatcher.onDrained?.(),
+      metrics: () => binding.fleetMetrics(crew?.handle ?? alone?.handle ?? null),
+      health: () => binding.fleetHealth(crew?.handle ?? alone?.handle ?? null)
     })
+    alone?.up()
+    crew?.add({ close: (how) => server.close(how), migrate: (heir, deadline) => migrate(dispatcher, heir, deadline) }, addresses)
+    return server
   } catch (err) {
     end(dispatcher)
     throw err

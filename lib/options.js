@@ -5,6 +5,7 @@ const { fault, rangeFault, show } = require('./errors')
 const { checkKeys } = require('./keys')
 const { PLACES, listenersOf, rangesOf } = require('./listen')
 const { trustOf } = require('./forwarded')
+const { threadsOfMachine, THREADS_MAX } = require('./cpus')
 
 const INT_MAX = 2147483647 // also the longest timer, in ms
 
@@ -29,9 +30,21 @@ const TIMEOUTS = {
 }
 
 const DEADLINE = [10000, 0, INT_MAX, 'ms']
+// name: [default, least, most, unit], of a fleet
+const FLEET = {
+  stuckAfter: [1000, 50, INT_MAX, 'ms'],
+  launchTimeout: [30000, 1, INT_MAX, 'ms'],
+  restarts: [5, 0, INT_MAX, 'failures in a row'],
+  deadline: DEADLINE
+}
+const FLEET_KEYS = [
+  ...Object.keys(FLEET), 'balance', 'select', 'admit', 'signals', 'pin', 'argv', 'env', 'execArgv', 'workerData', 'resourceLimits', 'overrides'
+]
+const BALANCES = ['auto', 'reuseport', 'rotate', 'least', 'select']
 const GRACE = [250, 0, INT_MAX, 'ms']
 const KEYS = [
-  ...PLACES, 'listen', 'proxyProtocol', 'trustProxy', 'threads', 'engine', 'parser', 'routes', 'handler', 'error', 'limits', 'timeouts'
+  ...PLACES, 'listen', 'proxyProtocol', 'trustProxy', 'threads', 'fleet', 'engine', 'parser', 'routes', 'handler', 'error', 'limits', 'timeouts',
+  'metrics', 'health', 'ready', 'overload', 'accessLog'
 ]
 
 // What other servers call these.
@@ -70,10 +83,125 @@ function proxySourcesOf (value) {
 }
 
 function threadsOf (value) {
-  if (value === undefined || value === 1) return 1
-  const isCount = Number.isInteger(value) && value > 1 && value <= 1024
-  if (isCount || value === 'auto') throw refuseUnsupported(`threads: ${show(value)} is not there yet; this version runs one thread.`)
-  throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `threads is 1 in this version, not ${show(value)}.`)
+  if (value === undefined) return 1
+  if (value === 'auto') return threadsOfMachine()
+  if (Number.isInteger(value) && value >= 1 && value <= THREADS_MAX) return value
+  throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `threads is an integer from 1 to ${THREADS_MAX}, or 'auto', not ${show(value)}.`)
+}
+
+// ---- fleets ----
+
+// { mode, reason } of what was asked for; 'auto' takes what suits the rest.
+function balanceOf (value, select, admit) {
+  if (value === undefined || value === 'auto') {
+    if (select !== null) return { mode: 'select', reason: 'A select function is given.' }
+    if (admit !== null) return { mode: 'rotate', reason: 'An admit function is given, and only the supervisor can ask it.' }
+    if (process.platform === 'linux') return { mode: 'reuseport', reason: 'The kernel spreads connections over the sockets of one port here.' }
+    return { mode: 'rotate', reason: 'The kernel does not spread connections over the sockets of one port here.' }
+  }
+  if (!BALANCES.includes(value)) throw refuse(`balance is one of ${BALANCES.map(show).join(', ')}, not ${show(value)}.`)
+  if (value === 'select' && select === null) throw refuse("balance: 'select' needs a select function.")
+  if (value !== 'select' && select !== null) throw refuse(`A select function does not go with balance: ${show(value)}.`)
+  if (value === 'reuseport' && admit !== null) throw refuse("An admit function does not go with balance: 'reuseport', where the kernel chooses.")
+  return { mode: value, reason: 'The option asks for it.' }
+}
+
+function booleanOf (name, value, initial) {
+  if (value === undefined) return initial
+  if (typeof value === 'boolean') return value
+  throw refuse(`${name} is true or false, not ${show(value)}.`)
+}
+
+// The options of launch(), and of serve() under `fleet`.
+function normaliseFleet (given = {}, threads = given?.threads ?? 'auto') {
+  if (given === null || typeof given !== 'object' || Array.isArray(given)) throw refuse(`The options of a fleet are an object, not ${show(given)}.`)
+  checkKeys(given, ['threads', ...FLEET_KEYS], 'option of a fleet named', refuse)
+  const select = functionOf('select', given.select)
+  const admit = functionOf('admit', given.admit)
+  const { argv, env, execArgv, workerData, resourceLimits, overrides } = given
+  const numbers = {}
+  for (const name of Object.keys(FLEET)) numbers[name] = integer(name, given[name], FLEET[name])
+  return {
+    threads: threadsOf(threads),
+    balance: balanceOf(given.balance, select, admit),
+    select,
+    admit,
+    signals: booleanOf('signals', given.signals, true),
+    pin: booleanOf('pin', given.pin, false),
+    ...numbers,
+    argv,
+    env,
+    execArgv,
+    workerData,
+    resourceLimits,
+    overrides
+  }
+}
+
+// ---- what a fleet shows, shares and sheds ----
+
+function pathOf (name, value) {
+  if (typeof value === 'string' && value.startsWith('/')) return value
+  throw refuse(`${name} is a path that begins with '/', not ${show(value)}.`)
+}
+
+// { path: what } of the routes that the core answers about the fleet.
+function liveOf (options) {
+  const live = {}
+  for (const name of ['metrics', 'health', 'ready']) {
+    const value = options[name]
+    if (value === undefined || value === null || value === false) continue
+    const at = pathOf(name, value)
+    if (live[at] !== undefined) throw refuse(`${name} and ${live[at]} are both at ${show(at)}.`)
+    live[at] = name
+  }
+  return live
+}
+
+function rateOf (value) {
+  if (value === undefined || value === null) return null
+  if (typeof value !== 'object') throw refuse(`limits.rate is { perSecond, burst, key }, not ${show(value)}.`)
+  checkKeys(value, ['perSecond', 'burst', 'key', 'entries'], 'option in limits.rate named', refuse)
+  const { perSecond, burst = Math.max(1, Math.ceil(perSecond)), key = 'address' } = value
+  if (typeof perSecond !== 'number' || !(perSecond >= 1e-6 && perSecond <= 1e6)) {
+    throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `limits.rate.perSecond is a number from 0.000001 to 1000000 (requests per second), not ${show(perSecond)}.`)
+  }
+  const entries = integer('limits.rate.entries', value.entries, [65536, 64, 16777216, 'entries'])
+  if ((entries & (entries - 1)) !== 0) throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `limits.rate.entries is a power of two, not ${entries}.`)
+  return { perSecond, burst: integer('limits.rate.burst', burst, [1, 1, 1000000, 'requests']), entries, field: fieldOf(key) }
+}
+
+// '' for the address.
+function fieldOf (key) {
+  if (key === 'address') return ''
+  const [, name] = /^header:([\w!#$%&'*+.^`|~-]{1,128})$/.exec(key) ?? []
+  if (name === undefined) throw refuse(`limits.rate.key is 'address' or 'header:' and a field's name, not ${show(key)}.`)
+  return name.toLowerCase()
+}
+
+function limitsOf (value) {
+  if (value === undefined || value === null || typeof value !== 'object') return { limits: integers('limits', value, LIMITS), rate: null }
+  const { rate, ...others } = value
+  return { limits: integers('limits', others, LIMITS), rate: rateOf(rate) }
+}
+
+function overloadOf (value) {
+  if (value === undefined || value === null) return null
+  if (typeof value !== 'object') throw refuse(`overload is { lag }, not ${show(value)}.`)
+  checkKeys(value, ['lag'], 'option in overload named', refuse)
+  return { lag: integer('overload.lag', value.lag, [1000, 1, INT_MAX, 'ms']) }
+}
+
+function accessLogOf (value) {
+  if (value === undefined || value === null || value === false) return null
+  const given = typeof value === 'string' ? { path: value } : value
+  if (typeof given !== 'object') throw refuse(`accessLog is a path or { path or fd, format }, not ${show(value)}.`)
+  checkKeys(given, ['path', 'fd', 'format'], 'option in accessLog named', refuse)
+  const { path, fd, format = 'combined' } = given
+  if (!['common', 'combined', 'json'].includes(format)) throw refuse(`accessLog.format is 'common', 'combined' or 'json', not ${show(format)}.`)
+  if ((path === undefined) === (fd === undefined)) throw refuse('accessLog has either a path or an fd.')
+  if (path !== undefined && (typeof path !== 'string' || path === '' || path.includes('\0'))) throw refuse(`accessLog.path is a path, not ${show(path)}.`)
+  return { path, fd: fd === undefined ? undefined : integer('accessLog.fd', fd, [1, 0, 1048576, 'a descriptor']), format }
 }
 
 function engineOf (value) {
@@ -124,8 +252,11 @@ function normalise (options = {}) {
     threads: threadsOf(options.threads),
     engine: engineOf(options.engine),
     parser: parserOf(options.parser), // of the native engine; node:http has llhttp in any case
-    limits: integers('limits', options.limits, LIMITS),
+    ...limitsOf(options.limits),
     timeouts: integers('timeouts', options.timeouts, TIMEOUTS),
+    live: liveOf(options),
+    overload: overloadOf(options.overload),
+    accessLog: accessLogOf(options.accessLog),
     ...normaliseAnswers(options)
   }
 }
@@ -151,6 +282,7 @@ function graceOf ({ grace } = {}) {
 }
 
 exports.normalise = normalise
+exports.normaliseFleet = normaliseFleet
 exports.normaliseReload = normaliseReload
 exports.deadlineOf = deadlineOf
 exports.graceOf = graceOf

@@ -140,9 +140,19 @@ function checkDuplicate (key, entry, taken) {
   taken.set(shape, [...there, entry])
 }
 
-function compileRoutes (routes) {
+// Answered by the core (src/engine/gate.c); { '/healthz': 'health', ... }.
+function addLive (entries, taken, live) {
+  for (const [pattern, what] of Object.entries(live)) {
+    const entry = { pattern, params: paramsOf(pattern, pattern), methods: ['GET'], kind: 'live', descriptor: null, what, bodyBytes: 0 }
+    checkDuplicate(pattern, entry, taken)
+    entries.push(Object.freeze(entry))
+  }
+}
+
+function compileRoutes (routes, live) {
   const entries = []
   const taken = new Map()
+  addLive(entries, taken, live)
   for (const key of Object.keys(routes)) {
     for (const entry of entriesOf(key, routes[key])) {
       checkDuplicate(key, entry, taken)
@@ -167,8 +177,8 @@ class App {
 }
 
 // Compiles what normalise() of options.js returned.
-function compile ({ routes, handler, error }) {
-  return new App(compileRoutes(routes), handler, error)
+function compile ({ routes, handler, error, live }) {
+  return new App(compileRoutes(routes, live), handler, error)
 }
 
 exports.compile = compile

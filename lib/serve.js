@@ -1,12 +1,17 @@
 'use strict'
 // From options to a running server: check, compile, choose the engine, listen.
 
+const { pathToFileURL } = require('node:url')
 const { fault } = require('./errors')
 const { normalise } = require('./options')
 const { compile } = require('./routes')
 const { loadNative, wantedEngine, reasonOf } = require('./load')
+const { crew } = require('./crew')
+const { FleetHere } = require('./fleet-here')
+const { checkPlace, entryOf, launchWith, normaliseFleet, ownEntry } = require('./fleet')
 
 let hasWarned = false
+let capture = null // the FleetHere that waits for a program to serve
 
 // Once per thread: that somebody runs on the slow engine unawares is the one thing to prevent.
 function warn (loaded) {
@@ -27,12 +32,48 @@ async function start (options, app) {
     if (wanted === 'native') throw fault('ERR_MILLRACE_NO_NATIVE', `The native engine cannot be used. ${reasonOf(loaded)}`)
     warn(loaded)
   }
-  return require('./node-engine').createServer(options, app)
+  const server = await require('./node-engine').createServer(options, app)
+  capture?.add(server)
+  return server
+}
+
+// Without a binary there is one thread, whatever was asked for.
+async function serveFleet (given, options, app) {
+  checkPlace('serve({ threads })')
+  const loaded = wantedEngine(options.engine) === 'node' ? { binding: null } : loadNative()
+  if (loaded.binding === null) return start(options, app)
+  return launchWith(loaded.binding, ownEntry(), normaliseFleet(given.fleet, options.threads))
 }
 
 async function serve (given) {
-  const options = normalise(given)
-  return start(options, compile(options))
+  const options = normalise(crew === null ? given : { ...given, ...crew.overrides })
+  const app = compile(options) // so that mistakes are seen here, once
+  if (options.threads > 1 && crew === null) return serveFleet(given, options, app)
+  return start(options, app)
+}
+
+// Where there is no binary the program is run here, as the only thread: what it serves is the fleet.
+async function launchHere (entry, options) {
+  const here = new FleetHere(options)
+  capture = here
+  try {
+    await import(entry instanceof URL ? entry.href : pathToFileURL(entry).href)
+    return await here.listening(options.launchTimeout)
+  } finally {
+    capture = null
+  }
+}
+
+async function launch (entry, given) {
+  const program = entryOf(entry)
+  const options = normaliseFleet(given)
+  checkPlace('launch()')
+  const wanted = wantedEngine()
+  const loaded = loadNative()
+  if (wanted !== 'node' && loaded.binding !== null) return launchWith(loaded.binding, program, options)
+  if (wanted === 'native') throw fault('ERR_MILLRACE_NO_NATIVE', `The native engine cannot be used. ${reasonOf(loaded)}`)
+  return launchHere(program, options)
 }
 
 exports.serve = serve
+exports.launch = launch

@@ -33,6 +33,16 @@ class MillraceServer {
     this.#options = options
   }
 
+  // Of all threads of the fleet, as text for Prometheus.
+  metrics () {
+    return this.#driver.metrics()
+  }
+
+  // { status, threads: [{ thread, state, heartbeatAge, lag, utilisation, mailboxDepth, connections }] }
+  health () {
+    return JSON.parse(this.#driver.health())
+  }
+
   // Again: the same promise; an earlier deadline counts.
   async close (options) {
     const deadline = deadlineOf(options)

@@ -4,6 +4,8 @@
 //
 // A test is test/c/<module>_test.c. It includes the .c under test itself; further sources are named
 // near its top, relative to src/:   /* link: base/mem.c base/buf.c */
+// <module>_threads_test.c is one with threads: it is built and run a second time under
+// ThreadSanitizer, which cannot share a program with AddressSanitizer. --tsan runs only that.
 // Exit code 0 is a pass, 77 a skip (the reason is the last line it printed), all else a failure.
 
 import { spawn, spawnSync } from 'node:child_process'
@@ -22,8 +24,7 @@ const SANITIZERS = {
   tsan: ['-fsanitize=thread'],
   none: []
 }
-// Tests with threads: the only ones that --tsan runs.
-const TSAN_TESTS = []
+const hasThreads = (name) => name.endsWith('_threads')
 
 const options = parseArguments(process.argv.slice(2))
 process.chdir(root)
@@ -120,14 +121,13 @@ async function sanitizerWorks (compiler, kind) {
 }
 
 // The compiler and sanitizer of this run. Asking costs a second, so the answer is kept.
-async function chooseTools () {
+async function chooseTools (kind) {
   const wanted = options.compiler ? [options.compiler] : ['clang', 'gcc', 'cc']
   const compilers = wanted.filter(works)
   if (compilers.length === 0) {
     console.error(`No C compiler found (tried ${wanted.join(', ')}): install gcc or clang.`)
     return null
   }
-  const kind = options.tsan ? 'tsan' : 'asan'
   const memory = join(out, 'tools.json')
   const key = `${kind} ${compilers.join(' ')}`
   const known = existsSync(memory) ? JSON.parse(readFileSync(memory, 'utf8')) : {}
@@ -137,6 +137,10 @@ async function chooseTools () {
       writeFileSync(memory, JSON.stringify({ ...known, [key]: { compiler, kind } }))
       return { compiler, kind }
     }
+  }
+  if (kind === 'tsan') {
+    console.log(`ThreadSanitizer does not work with ${compilers.join(' or ')}: the tests with threads run without.`)
+    return null
   }
   console.log(`No sanitizer runtime works with ${compilers.join(' or ')}: the C tests run without.`)
   return { compiler: compilers[0], kind: 'none' }
@@ -154,8 +158,9 @@ function newestChange () {
   return Math.max(...files.map((file) => statSync(file).mtimeMs))
 }
 
-async function buildAndRun (name, tools, newest) {
+async function buildAndRun ({ name, tools }, newest) {
   const test = join('test', 'c', `${name}_test.c`)
+  const report = (state, detail) => say(tools.kind === 'tsan' ? `${name} (tsan)` : name, state, detail)
   const program = join(out, `${name}-${tools.compiler}-${tools.kind}`)
   if (!existsSync(program) || statSync(program).mtimeMs <= newest) {
     const sources = extraSources(test).map((file) => join('src', file))
@@ -168,16 +173,16 @@ async function buildAndRun (name, tools, newest) {
     if (built.code !== 0) {
       // An old program must not pass for the one that does not compile.
       rmSync(program, { force: true })
-      return report(name, 'failed', `does not build\n${built.text}`)
+      return report('failed', `does not build\n${built.text}`)
     }
   }
   const ran = await run(program, [], TEST_SECONDS)
-  if (ran.code === 0) return report(name, 'passed', '')
-  if (ran.code === 77) return report(name, 'skipped', ran.text.trim().split('\n').pop() || 'no reason given')
-  return report(name, 'failed', `exit code ${ran.code}\n${ran.text}`)
+  if (ran.code === 0) return report('passed', '')
+  if (ran.code === 77) return report('skipped', ran.text.trim().split('\n').pop() || 'no reason given')
+  return report('failed', `exit code ${ran.code}\n${ran.text}`)
 }
 
-function report (name, state, detail) {
+function say (name, state, detail) {
   if (state === 'passed') console.log(`ok       ${name}`)
   else if (state === 'skipped') console.log(`skipped  ${name}: ${detail}`)
   else console.log(`FAILED   ${name}: ${detail.trimEnd()}`)
@@ -191,7 +196,7 @@ async function checkWarnings () {
   const jobs = compilers.flatMap((compiler) => sources.map((source) => ({ compiler, source })))
   const states = await inParallel(jobs, async ({ compiler, source }) => {
     const done = await run(compiler, [...WARNINGS, ...nodeHeaders(), '-fsyntax-only', source], 120)
-    return done.code === 0 ? 'passed' : report(`${compiler} ${source}`, 'failed', `warnings\n${done.text}`)
+    return done.code === 0 ? 'passed' : say(`${compiler} ${source}`, 'failed', `warnings\n${done.text}`)
   })
   const failed = states.filter((state) => state === 'failed').length
   console.log(`warnings: ${sources.length} sources, ${compilers.join(' and ') || 'no compiler'}: ` +
@@ -203,17 +208,24 @@ async function main () {
   mkdirSync(out, { recursive: true })
   const clean = options.tsan ? true : await checkWarnings()
   if (options.warningsOnly) return clean ? 0 : 1
-  const tools = await chooseTools()
-  if (tools === null) return 1
+  const tools = options.tsan ? null : await chooseTools('asan')
+  if (tools === null && !options.tsan) return 1
   const names = filesUnder(join('test', 'c'), ['_test.c'])
     .map((file) => file.slice(join('test', 'c', '/').length, -'_test.c'.length))
-    .filter((name) => name.includes(options.filter) && (!options.tsan || TSAN_TESTS.includes(name)))
+    .filter((name) => name.includes(options.filter))
+  const threaded = names.filter(hasThreads)
+  const tsan = threaded.length > 0 ? await chooseTools('tsan') : null
+  if (options.tsan && threaded.length > 0 && tsan === null) return 1
+  const jobs = tools === null ? [] : names.map((name) => ({ name, tools }))
+  if (tsan !== null) jobs.push(...threaded.map((name) => ({ name, tools: tsan })))
   const newest = newestChange()
-  const states = await inParallel(names, (name) => buildAndRun(name, tools, newest))
+  const states = await inParallel(jobs, (job) => buildAndRun(job, newest))
   const count = (wanted) => states.filter((state) => state === wanted).length
   // A warning fails the run, so the closing line must not say "0 failed".
   const failed = count('failed') + (clean ? 0 : 1)
-  console.log(`${tools.compiler}, ${tools.kind === 'none' ? 'no sanitizer' : tools.kind}; ${count('skipped')} skipped`)
+  const used = [tools, tsan].filter((one) => one !== null)
+    .map(({ compiler, kind }) => `${compiler}, ${kind === 'none' ? 'no sanitizer' : kind}`)
+  console.log(`${used.join('; ')}; ${count('skipped')} skipped`)
   console.log(`${count('passed')} passed, ${failed} failed`)
   return failed === 0 ? 0 : 1
 }

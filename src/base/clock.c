@@ -69,7 +69,9 @@ void mr_clock_update(mr_clock *clock) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     clock->now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    clock->now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     clock_gettime(CLOCK_REALTIME, &now);
+    clock->unix_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     int64_t second = clamp_second((int64_t)now.tv_sec);
     if (second == clock->date_s && clock->date_field[0] != '\0')
         return;

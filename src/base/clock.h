@@ -11,6 +11,8 @@
 /* A zeroed mr_clock is ready for its first update. */
 typedef struct mr_clock {
     uint64_t now_ms; /* CLOCK_MONOTONIC, read once per turn */
+    uint64_t now_ns; /* the same reading */
+    int64_t unix_ms; /* CLOCK_REALTIME, read with it */
     int64_t date_s;  /* the Unix second that date_field shows */
     /* Set by the first update; rounded up so that it may be copied in whole words. */
     char date_field[MR_DATE_FIELD_BYTES + 3];

@@ -5,16 +5,18 @@
  * the loop lets them go, the last one removes the hook, and Node goes on. */
 #include "binding/calls.h"
 #include "binding/host_llhttp.h"
+#include "binding/member.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define INTERFACE_VERSION 1 /* lib/interface.js must name the same */
+#define INTERFACE_VERSION 2 /* lib/interface.js must name the same */
 
 static const napi_type_tag handle_tag = {0x8f1d2c07b6e94a35u, 0x91c3d0527fe8a46bu};
 
 static const mr_handlers ring_handlers = {.on_request = mr_rings_on_request,
                                           .on_content = mr_rings_on_content,
-                                          .on_note = mr_rings_on_note};
+                                          .on_note = mr_rings_on_note,
+                                          .on_leave = mr_server_on_leave};
 
 static napi_value fail(napi_env env, const char *code, const char *message)
 {
@@ -95,7 +97,8 @@ static bool make_handle(mr_server *s, napi_value *handle)
     return mr_rings_init(&s->rings, s->env, *handle) == napi_ok;
 }
 
-napi_value mr_server_create(napi_env env, const mr_engine_options *given, napi_value on_batch)
+napi_value mr_server_create(napi_env env, const mr_engine_options *given, napi_value on_batch,
+                            mr_fleet *fleet, uint32_t seat)
 {
     mr_engine_options options = *given;
     napi_value handle = NULL;
@@ -113,11 +116,19 @@ napi_value mr_server_create(napi_env env, const mr_engine_options *given, napi_v
         return fail(env, "ERR_MILLRACE_UNSUPPORTED", refusal);
     mr_server *s = calloc(1, sizeof *s);
     if (s == NULL)
+        mr_access_ring_close(options.access);
+    if (s == NULL)
         return fail(env, "ERR_MILLRACE_OUT_OF_MEMORY", "no memory for a server");
     s->home = home;
     s->env = env;
     s->next = s->home->servers;
     s->home->servers = s;
+    if ((s->fleet = fleet) != NULL)
+        mr_fleet_retain(fleet);
+    s->seat = seat;
+    s->access = options.access;
+    options.fleet = fleet;
+    options.seat = seat;
     options.handlers = &ring_handlers;
     options.owner = &s->rings;
     mr_pump_prepare_net(s, loop);
@@ -142,9 +153,9 @@ static void unlink_server(mr_server *s)
     *link = s->next;
 }
 
-static void end_hook(mr_env *home)
+void mr_env_end_if_empty(mr_env *home)
 {
-    if (home->is_ending && home->servers == NULL && home->hook != NULL) {
+    if (home->is_ending && home->servers == NULL && home->members == NULL && home->hook != NULL) {
         (void)napi_remove_async_cleanup_hook(home->hook);
         home->hook = NULL;
         free(home->llhttp);
@@ -170,14 +181,18 @@ void mr_server_free(mr_server *s)
     }
     mr_rings_dispose(&s->rings, is_ending);
     unlink_server(s);
+    mr_access_ring_close(s->access);
+    mr_fleet_release(s->fleet);
     free(s);
-    end_hook(home);
+    mr_env_end_if_empty(home);
 }
 
 static void on_environment_end(napi_async_cleanup_hook_handle hook, void *data)
 {
     mr_env *home = data;
-    bool is_empty = home->servers == NULL; /* else the last of them ends the hook, and home with it */
+    /* Else the last of them ends the hook, and home with it. */
+    bool has_members = home->members != NULL;
+    bool is_empty = home->servers == NULL && !has_members;
     (void)hook;
     home->is_ending = true;
     /* A server that has no open handle frees itself at once: take the next before. */
@@ -186,8 +201,10 @@ static void on_environment_end(napi_async_cleanup_hook_handle hook, void *data)
         s->is_in_turn = false; /* a terminated handler does not come back into its turn */
         mr_pump_stop(s);
     }
-    if (is_empty)
-        end_hook(home);
+    if (has_members)
+        mr_members_end(home);
+    else if (is_empty)
+        mr_env_end_if_empty(home);
 }
 
 /* ---- the module ---- */
@@ -233,7 +250,7 @@ static napi_value init(napi_env env, napi_value exports)
         napi_set_named_property(env, exports, "interfaceVersion", version) != napi_ok ||
         napi_create_function(env, "info", NAPI_AUTO_LENGTH, info, NULL, &function) != napi_ok ||
         napi_set_named_property(env, exports, "info", function) != napi_ok ||
-        mr_calls_export(env, exports) != napi_ok)
+        mr_calls_export(env, exports) != napi_ok || mr_member_export(env, exports) != napi_ok)
         return fail(env, "ERR_MILLRACE_INTERNAL", "the module's functions could not be set");
     return exports;
 }

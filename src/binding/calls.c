@@ -1,10 +1,14 @@
 /* calls.c -- see calls.h. */
 #include "binding/calls.h"
 #include "binding/args.h"
+#include "binding/member.h"
+#include "binding/shared.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ADDRESS_MAX 64u
+#define LISTENER_KEY_MAX 320u
 #define MR_LEND_MIN (32u * 1024u) /* octets; less is copied */
 #define FIELDS_MAX 4096u /* a head's block counts the octets before the head's in 16 bits */
 
@@ -91,10 +95,11 @@ static bool read_ranges(napi_env env, napi_value o, mr_range *ranges, mr_engine_
 static napi_value call_create(napi_env env, napi_callback_info info)
 {
     mr_range ranges[MR_PROXY_SOURCES_MAX];
-    napi_value args[2];
+    napi_value args[3];
+    napi_valuetype type = napi_undefined;
     uint32_t wants_llhttp;
     mr_engine_options options = {0};
-    if (!mr_args(env, info, 2, args) || !read_limits(env, args[0], &options.limits) ||
+    if (!mr_args(env, info, 3, args) || !read_limits(env, args[0], &options.limits) ||
         !read_timeouts(env, args[0], &options.timeouts) ||
         !read_transport(env, args[0], &options.transport) ||
         !read_ranges(env, args[0], ranges, &options) ||
@@ -105,7 +110,14 @@ static napi_value call_create(napi_env env, napi_callback_info info)
     if (options.limits.head.header_bytes > 65535 || options.limits.head.header_count < 1 ||
         options.limits.head.header_count > FIELDS_MAX)
         return throw_rc(env, MR_INVALID, "limits are outside of what the parser can do");
-    return mr_server_create(env, &options, args[1]);
+    (void)napi_typeof(env, args[2], &type);
+    mr_member *m = type == napi_object ? mr_member_of(env, args[2]) : NULL;
+    if (m == NULL && type == napi_object)
+        return throw_rc(env, MR_INVALID, "this thread has left its fleet");
+    mr_shared_room room;
+    if (m != NULL && !mr_shared_read(env, args[0], m, &room, &options))
+        return NULL;
+    return mr_server_create(env, &options, args[1], m ? m->fleet : NULL, m ? m->seat : 0);
 }
 
 /* ---- listening ---- */
@@ -149,15 +161,33 @@ static bool read_mode(napi_env env, napi_value value, mr_listen_options *o)
     return !o->has_mode || mr_arg_u32(env, value, "mode", &o->mode);
 }
 
+/* A listener of the fleet; where the supervisor accepts, the engine has nothing to listen on. */
+static mr_rc listen_in_fleet(mr_server *s, const char *key, const mr_listen_options *options,
+                             uint16_t *bound, int *error)
+{
+    uint32_t listener;
+    int fd;
+    mr_rc rc = mr_fleet_listen(s->fleet, s->seat, key, options, &listener, bound, &fd, error);
+    if (rc == MR_OK && fd >= 0 && (rc = mr_engine_serve(s->engine, fd)) != MR_OK) {
+        *error = ENOSPC; /* too many listeners, or the poller takes no more */
+        mr_fleet_unlisten(s->fleet, s->seat, listener);
+    }
+    if (rc == MR_OK)
+        s->listeners |= 1u << listener;
+    return rc;
+}
+
 static napi_value call_listen(napi_env env, napi_callback_info info)
 {
-    napi_value args[7];
+    napi_value args[8];
+    napi_valuetype type = napi_undefined;
     uint32_t port, backlog;
-    char address[ADDRESS_MAX];
+    char address[ADDRESS_MAX], key[LISTENER_KEY_MAX];
+    size_t key_len;
     mr_listen_options options = {.backlog = 1};
     uint16_t bound = 0;
     int error = 0;
-    if (!mr_args(env, info, 7, args))
+    if (!mr_args(env, info, 8, args))
         return NULL;
     mr_server *s = mr_server_of(env, args[0]);
     if (s == NULL || !read_where(env, args[1], address, &options) ||
@@ -171,7 +201,15 @@ static napi_value call_listen(napi_env env, napi_callback_info info)
         mr_arg_fail(env, "isV6Only and isShared");
         return NULL;
     }
-    if (mr_engine_listen(s->engine, &options, &bound, &error) != MR_OK)
+    (void)napi_typeof(env, args[7], &type);
+    bool is_shared = s->fleet != NULL && type == napi_string;
+    if (is_shared && napi_get_value_string_utf8(env, args[7], key, sizeof key, &key_len) != napi_ok) {
+        mr_arg_fail(env, "key");
+        return NULL;
+    }
+    mr_rc rc = is_shared ? listen_in_fleet(s, key, &options, &bound, &error)
+                         : mr_engine_listen(s->engine, &options, &bound, &error);
+    if (rc != MR_OK)
         return number(env, -(error ? error : 5));
     return number(env, bound);
 }
@@ -299,23 +337,26 @@ static napi_value call_begin_routes(napi_env env, napi_callback_info info)
 
 static napi_value call_add_route(napi_env env, napi_callback_info info)
 {
-    napi_value args[7];
-    const uint8_t *bytes;
-    size_t len;
+    napi_value args[8];
+    const uint8_t *bytes, *name;
+    size_t len, name_len;
     uint32_t mask, handler, reply, flags;
-    mr_action action = {0};
-    if (!mr_args(env, info, 7, args))
+    mr_action action = {.route = MR_METER_NO_ROUTE};
+    if (!mr_args(env, info, 8, args))
         return NULL;
     mr_server *s = mr_server_of(env, args[0]);
     if (s == NULL || s->new_routes == NULL || !mr_arg_bytes(env, args[1], "pattern", &bytes, &len) ||
         !mr_arg_u32(env, args[2], "mask", &mask) ||
         !mr_arg_u32(env, args[3], "handler", &handler) ||
         !mr_arg_u32(env, args[4], "reply", &reply) || !mr_arg_u32(env, args[5], "flags", &flags) ||
-        !mr_arg_u64(env, args[6], "bodyBytes", &action.body_bytes))
+        !mr_arg_u64(env, args[6], "bodyBytes", &action.body_bytes) ||
+        !mr_arg_bytes(env, args[7], "name", &name, &name_len))
         return NULL;
     action.handler = handler;
     action.flags = flags;
-    if (handler == MR_NO_HANDLER) {
+    if (s->fleet != NULL && name_len > 0)
+        action.route = mr_fleet_route(s->fleet, (const char *)name, name_len);
+    if (handler == MR_NO_HANDLER && !(flags & MR_ACTION_LIVE)) {
         if (reply >= s->rings.reply_count || s->rings.replies[reply] == NULL)
             return throw_rc(env, MR_INVALID, "a route names a reply that is not there");
         action.reply = s->rings.replies[reply];
@@ -503,8 +544,22 @@ static napi_value call_shutdown(napi_env env, napi_callback_info info)
     if (s == NULL || !mr_arg_u32(env, args[1], "grace", &grace_ms))
         return NULL;
     s->is_draining = true;
+    mr_server_unlisten(s);
     mr_engine_drain(s->engine, grace_ms);
     s->needs_turn = true; /* to set the time-outs of those that linger now, or to tell the end */
+    return NULL;
+}
+
+static napi_value call_migrate(napi_env env, napi_callback_info info)
+{
+    napi_value args[2];
+    mr_server *s = mr_args(env, info, 2, args) ? mr_server_of(env, args[0]) : NULL;
+    if (s == NULL || !mr_arg_u32(env, args[1], "seat", &s->heir))
+        return NULL;
+    mr_server_unlisten(s);
+    s->is_draining = true;
+    mr_engine_migrate(s->engine);
+    s->needs_turn = true; /* its end sends the idle ones away */
     return NULL;
 }
 
@@ -569,6 +624,7 @@ napi_status mr_calls_export(napi_env env, napi_value exports)
         {"queuedBytes", call_queued_bytes},
         {"watchDrain", call_watch_drain},
         {"shutdown", call_shutdown},
+        {"migrate", call_migrate},
         {"destroy", call_destroy},
         {"stats", call_stats},
     };

@@ -2,7 +2,7 @@
  * Each takes the handle that create() gave as its first argument; a handle whose server is closed
  * makes the call a no-op.
  *   create(options, onBatch)                          -> handle
- *   listen(handle, where, port, backlog, isV6Only, isShared, mode) -> port, or -errno
+ *   listen(handle, where, port, backlog, isV6Only, isShared, mode, key) -> port, or -errno
  *                                                     where: address, bytes of a path, descriptor
  *   describe(fd)              (no handle)             -> [family, port, address or path], or -errno
  *   addReply(handle, status, flags, head, body, escape, parts) -> number
@@ -16,6 +16,7 @@
  *   queuedBytes(handle, slot, generation, seq) -> octets that wait (the ring is drained first)
  *   watchDrain(handle, slot, generation, seq) -> boolean: a note will come when nothing waits
  *   shutdown(handle, graceMs) begins to drain
+ *   migrate(handle, seat) gives connections to another seat as they become idle
  *   destroy(handle)                                   closes everything at once
  *   stats(handle) -> object
  * Thread:  the environment's.
@@ -34,6 +35,7 @@ napi_status mr_calls_export(napi_env env, napi_value exports);
 mr_server *mr_server_of(napi_env env, napi_value handle);
 /* Makes a server and its handle, the object with the shared memory. NULL with an exception. Without
  * options->transport it runs on libuv streams, in the loop of its environment. */
-napi_value mr_server_create(napi_env env, const mr_engine_options *options, napi_value on_batch);
+napi_value mr_server_create(napi_env env, const mr_engine_options *options, napi_value on_batch,
+                            struct mr_fleet *fleet, uint32_t seat);
 
 #endif

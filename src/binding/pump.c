@@ -9,7 +9,7 @@
  * A transport on libuv streams is not polled: the loop delivers its events one by one, which is C
  * alone and fills the rings, and the check handle runs the turn for all of them once they are
  * through. Events of another phase of the loop find theirs at the prepare handle. */
-#include "binding/server.h"
+#include "binding/member.h"
 
 #define ROUNDS_PER_TURN 16 /* calls of JavaScript before the loop's other work gets its turn */
 
@@ -30,13 +30,23 @@ static napi_value note_words(mr_rings *r)
 
 /* The callback catches what handlers throw, so an exception here is ours, or the environment is
  * being terminated: then there is nothing to report it to. */
-static void report_exception(napi_env env)
+void mr_report_exception(napi_env env)
 {
     bool is_pending = false;
     napi_value error;
     if (napi_is_exception_pending(env, &is_pending) == napi_ok && is_pending &&
         napi_get_and_clear_last_exception(env, &error) == napi_ok)
         (void)napi_fatal_exception(env, error);
+}
+
+/* What a batch of requests has waited, and when its handlers began. */
+static void note_queue(mr_server *s, uint32_t count)
+{
+    mr_meter *meter = &s->fleet->seats[s->seat].meter;
+    uint64_t ns = uv_hrtime() - s->polled_ns;
+    unsigned slot = mr_histogram_slot(ns);
+    mr_meter_add(&meter->queue.slots[slot], count);
+    mr_meter_add(&meter->queue.sum_ns, ns * count);
 }
 
 static void enter_js(mr_server *s)
@@ -57,12 +67,17 @@ static void enter_js(mr_server *s)
         napi_get_boolean(s->env, is_drained, &args[2]) != napi_ok)
         return;
     args[1] = notes;
+    if (s->fleet != NULL && count > 0)
+        note_queue(s, count);
     s->is_drained_told = s->is_drained_told || is_drained;
     if (napi_make_callback(s->env, s->async, holder, callback, 3, args, NULL) != napi_ok)
-        report_exception(s->env);
+        mr_report_exception(s->env);
     r->batch_serial = r->chunk_serial;
-    if (!s->home->is_ending)
-        mr_rings_drain(r);
+    if (s->home->is_ending)
+        return;
+    if (s->fleet != NULL)
+        (void)mr_engine_update_clock(s->engine); /* for how long handlers took */
+    mr_rings_drain(r);
 }
 
 static bool has_news(const mr_server *s)
@@ -101,6 +116,16 @@ static void finish_turn(mr_server *s)
         rearm_timer(s);
 }
 
+/* What comes now has waited at most as long as this thread was busy since the last poll. */
+static void note_lateness(mr_server *s)
+{
+    uint64_t now_ns = uv_hrtime();
+    uint64_t idle_ns = uv_metrics_idle_time(s->prepare.loop);
+    uint64_t away_ns = now_ns - s->polled_ns, idle_since_ns = idle_ns - s->idle_ns;
+    mr_engine_set_late(s->engine, away_ns > idle_since_ns ? away_ns - idle_since_ns : 0);
+    s->idle_ns = idle_ns;
+}
+
 static void run_turn(mr_server *s, bool is_polling)
 {
     napi_handle_scope scope;
@@ -108,10 +133,14 @@ static void run_turn(mr_server *s, bool is_polling)
         return;
     s->is_in_turn = true;
     s->needs_turn = s->has_events = false;
+    if (is_polling && s->fleet != NULL)
+        note_lateness(s);
     if (!is_polling)
         (void)mr_engine_update_clock(s->engine);
     else if (mr_engine_poll(s->engine, 0) != MR_OK)
         s->is_close_wanted = true;
+    if (is_polling && s->fleet != NULL)
+        s->polled_ns = uv_hrtime();
     mr_rings_drain(&s->rings);
     for (int round = 0; round < ROUNDS_PER_TURN && !s->is_close_wanted; round++) {
         bool is_resumed;
@@ -282,6 +311,7 @@ void mr_pump_stop(mr_server *s)
     if (s->is_in_turn || s->is_closing)
         return;
     s->is_closing = true;
+    mr_server_unlisten(s);
     /* The poll handle goes before the descriptor that it watches. */
     if (s->poll.data == s)
         (void)uv_poll_stop(&s->poll);

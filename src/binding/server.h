@@ -31,6 +31,7 @@ typedef struct mr_env {
     napi_env env;
     napi_async_cleanup_hook_handle hook; /* NULL once removed */
     struct mr_server *servers;           /* all that are not freed yet */
+    struct mr_member *members;           /* likewise */
     bool is_ending;
     mr_h1_llhttp *llhttp;       /* owned; NULL until somebody asks for it */
     const char *llhttp_refusal; /* static: why it cannot be used; NULL: it can */
@@ -47,6 +48,12 @@ typedef struct mr_server {
     mr_box *box;            /* NULL once its handle was collected */
     napi_env env;
     mr_engine *engine;
+    struct mr_fleet *fleet; /* retained; NULL: it is on its own */
+    uint32_t seat;
+    uint32_t listeners; /* of the fleet that it serves, a bit each */
+    struct mr_access_ring *access; /* owned; closed behind the engine */
+    uint64_t polled_ns, idle_ns;   /* at the last poll: the time, and all idle time until then */
+    uint32_t heir;      /* the seat to which its connections go when it migrates */
     mr_rings rings;
     mr_routes *new_routes; /* a table being built; NULL between reloads */
     mr_uv_net net;         /* in use when the engine has no descriptor of its own */
@@ -68,6 +75,13 @@ typedef struct mr_server {
     bool is_drained_told;
 } mr_server;
 
+/* ---- member.c ---- */
+
+/* Handler of engines in a fleet: a connection goes on at the heir's. */
+bool mr_server_on_leave(void *rings, int fd, const mr_peer *peer);
+/* No more connections of its listeners are for it. */
+void mr_server_unlisten(mr_server *server);
+
 /* ---- pump.c ---- */
 
 /* Readies server->net for an engine to be created on. */
@@ -81,6 +95,10 @@ void mr_pump_flush(mr_server *server);
 
 /* ---- addon.c ---- */
 
+/* An exception that JavaScript let out; none when the environment is being terminated. */
+void mr_report_exception(napi_env env);
+/* Ends the clean-up hook of an environment that has no servers and members left. */
+void mr_env_end_if_empty(mr_env *home);
 /* Called by the pump when the last handle is closed. Frees the server. */
 void mr_server_free(mr_server *server);
 

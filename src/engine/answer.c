@@ -8,6 +8,7 @@
  * later one is held until its turn. A stream's framing is settled by its head: a declared length,
  * the chunked coding, or (HTTP/1.0) the end of the connection. */
 #include "engine/core.h"
+#include "engine/journal.h"
 #include "proto/h1_write.h"
 #include <stdio.h>
 #include <string.h>
@@ -301,6 +302,9 @@ mr_rc mr_h1_answer(mr_conn *c, uint32_t seq, const mr_response *r)
         begin_stream(c, seq, r, is_last);
     else
         c->is_answered |= mr_conn_bit(seq);
+    mr_journal_answer(c, seq, r->status, has_content(c, seq, r) ? r->body_len : 0);
+    if (!is_stream)
+        mr_journal_end(c, seq);
     if (!is_stream && c->incoming != NULL)
         mr_h1_answered(c, seq);
     if (seq == c->out_seq && !is_stream && r->body_len <= MR_OUT_COPY_MAX)
@@ -308,7 +312,8 @@ mr_rc mr_h1_answer(mr_conn *c, uint32_t seq, const mr_response *r)
     return answer_parts(c, seq, r, is_last);
 }
 
-void mr_h1_answer_plainly(mr_conn *c, uint32_t seq, unsigned status, uint32_t allow, bool is_last)
+static void answer_text(mr_conn *c, uint32_t seq, unsigned status, uint32_t allow,
+                        uint32_t retry_s, bool is_last)
 {
     static const char type[] = "Content-Type: text/plain; charset=utf-8\r\n";
     const char *reason = mr_h1_reason(status);
@@ -324,6 +329,8 @@ void mr_h1_answer_plainly(mr_conn *c, uint32_t seq, unsigned status, uint32_t al
         memcpy(head + len, "\r\n", 2);
         len += 2;
     }
+    if (retry_s != 0)
+        len += (size_t)snprintf(head + len, sizeof head - len, "Retry-After: %u\r\n", retry_s);
     mr_response r = {.head = (uint8_t *)head,
                      .head_len = len,
                      .body = (const uint8_t *)reason,
@@ -332,6 +339,16 @@ void mr_h1_answer_plainly(mr_conn *c, uint32_t seq, unsigned status, uint32_t al
                      .flags = is_last ? MR_RESPONSE_CLOSE : 0};
     mr_rc rc = mr_h1_answer(c, seq, &r);
     (void)rc; /* out of memory: the connection was shed */
+}
+
+void mr_h1_answer_plainly(mr_conn *c, uint32_t seq, unsigned status, uint32_t allow, bool is_last)
+{
+    answer_text(c, seq, status, allow, 0, is_last);
+}
+
+void mr_h1_answer_later(mr_conn *c, uint32_t seq, unsigned status, uint32_t retry_s, bool is_last)
+{
+    answer_text(c, seq, status, 0, retry_s, is_last);
 }
 
 /* ---- calls from above ---- */
@@ -392,6 +409,7 @@ mr_rc mr_engine_write(mr_engine *e, uint64_t connection, uint32_t seq, const uin
     if (len == 0 || (c->is_head & mr_conn_bit(seq)))
         return MR_OK;
     part p = {.body = bytes, .body_len = len, .lease = lease};
+    mr_journal_content(c, seq, len);
     if (c->is_chunked & mr_conn_bit(seq)) {
         p.before = size;
         p.before_len = (size_t)snprintf((char *)size, sizeof size, "%zx\r\n", len);
@@ -423,6 +441,7 @@ mr_rc mr_engine_finish(mr_engine *e, uint64_t connection, uint32_t seq, const ui
     }
     c->is_answered |= bit;
     c->is_streaming &= ~bit;
+    mr_journal_end(c, seq);
     if (c->incoming != NULL)
         mr_h1_answered(c, seq);
     return place(c, seq, &p);
@@ -434,6 +453,7 @@ mr_rc mr_engine_abort(mr_engine *e, uint64_t connection, uint32_t seq)
     if (c == NULL)
         return MR_GONE;
     c->is_answered |= mr_conn_bit(seq);
+    mr_journal_end(c, seq);
     part p = {.end = ABORTS};
     return place(c, seq, &p);
 }

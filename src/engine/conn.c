@@ -2,9 +2,43 @@
  * marks, the engine releases at the end of the turn. */
 #include "engine/conn.h"
 #include "engine/core.h"
+#include "engine/fleet.h"
+#include "engine/journal.h"
 #include "proto/proxy.h"
 #include <string.h>
 #include <unistd.h>
+
+/* ---- counting ---- */
+
+/* Whether it is within the limit, which is the whole fleet's. */
+static bool count(mr_conn *c, bool is_counted)
+{
+    mr_engine *e = c->engine;
+    e->live_count++;
+    if (e->seat == NULL)
+        return e->limits.connections == 0 || e->live_count <= e->limits.connections;
+    mr_meter_add(&e->seat->meter.accepted, 1);
+    mr_meter_set(&e->seat->meter.connections, e->live_count);
+    atomic_fetch_add_explicit(&e->seat->load, 1, memory_order_relaxed);
+    if (!is_counted && !mr_fleet_admit(e->fleet, e->limits.connections))
+        return false;
+    c->flags |= MR_CONN_IS_COUNTED;
+    return true;
+}
+
+void mr_conn_uncount(mr_conn *c)
+{
+    mr_engine *e = c->engine;
+    e->live_count--;
+    if (e->seat == NULL)
+        return;
+    mr_meter_add(&e->seat->meter.closed, 1);
+    mr_meter_set(&e->seat->meter.connections, e->live_count);
+    atomic_fetch_sub_explicit(&e->seat->load, 1, memory_order_relaxed);
+    if (c->flags & MR_CONN_IS_COUNTED)
+        mr_fleet_dismiss(e->fleet);
+    c->flags &= (uint8_t)~MR_CONN_IS_COUNTED;
+}
 
 /* ---- ending ---- */
 
@@ -18,6 +52,7 @@ void mr_conn_drop_exchanges(mr_conn *c)
         c->is_watched &= ~mr_conn_bit(seq);
     }
     c->in_seq = c->out_seq;
+    mr_journal_drop(c);
 }
 
 void mr_conn_tell_drained(mr_conn *c)
@@ -35,7 +70,7 @@ void mr_conn_kill(mr_conn *c)
     if (c->state == MR_CONN_DEAD)
         return;
     if (c->state != MR_CONN_LINGERING)
-        e->live_count--;
+        mr_conn_uncount(c);
     c->state = MR_CONN_DEAD;
     e->net->close(&c->link);
     mr_wheel_clear(&e->wheel, &c->timer);
@@ -201,6 +236,8 @@ void mr_conn_on_timer(mr_conn *c)
 static void refuse_connection(mr_engine *e, mr_conn *c)
 {
     e->stats.refused++;
+    if (e->seat != NULL)
+        mr_meter_add(&e->seat->meter.refused_limit, 1);
     /* A crowd beyond the crowd is not even told: every refusal costs a descriptor for as long as
      * it lingers. */
     if (mr_slab_count(e->conns) - 1 >= (uint64_t)e->limits.connections + MR_REFUSALS_MAX)
@@ -209,37 +246,62 @@ static void refuse_connection(mr_engine *e, mr_conn *c)
         mr_h1_refuse(c, 503);
 }
 
-static bool is_over_limit(const mr_engine *e)
+/* Takes fd. NULL: it is closed. */
+static mr_conn *open_conn(mr_engine *e, int fd, const mr_peer *peer)
 {
-    return e->limits.connections != 0 && e->live_count > e->limits.connections;
-}
-
-static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t peer_len)
-{
-    mr_engine *e = owner;
     uint64_t id;
     mr_conn *c = mr_slab_alloc(e->conns, &id);
     if (c == NULL) {
         e->stats.accept_failures++;
         close(fd);
-        return;
+        return NULL;
     }
     *c = (mr_conn){.engine = e, .id = id, .state = MR_CONN_OPEN, .deadline_ms = UINT64_MAX,
-                   .link = {.fd = -1}};
-    mr_peer_from(peer, peer_len, &c->peer);
+                   .peer = *peer, .link = {.fd = -1}};
     if (e->net->attach(e->transport, &c->link, fd) != MR_OK) {
         e->stats.accept_failures++;
         mr_slab_free(e->conns, id);
-        return;
+        return NULL;
     }
     e->stats.accepted++;
-    e->live_count++;
+    return c;
+}
+
+static void begin_conn(mr_engine *e, int fd, const mr_peer *peer)
+{
+    mr_conn *c = open_conn(e, fd, peer);
+    if (c == NULL)
+        return;
+    bool is_admitted = count(c, false);
     e->accept_pause_ms = 0;
     if (mr_peer_is_in(&c->peer, e->proxy_sources, e->proxy_source_count))
         c->flags |= MR_CONN_AWAITS_PROXY;
     mr_conn_touch(c);
-    if (is_over_limit(e))
+    if (!is_admitted)
         refuse_connection(e, c);
+}
+
+static void on_accept(void *owner, int fd, const struct sockaddr *from, socklen_t len)
+{
+    mr_peer peer;
+    mr_peer_from(from, len, &peer);
+    begin_conn(owner, fd, &peer);
+}
+
+void mr_conn_adopt(mr_engine *e, int fd, const mr_peer *peer, bool is_counted)
+{
+    mr_conn *c;
+    if (!is_counted) {
+        begin_conn(e, fd, peer);
+        return;
+    }
+    if ((c = open_conn(e, fd, peer)) == NULL) {
+        mr_fleet_dismiss(e->fleet);
+        return;
+    }
+    (void)count(c, true);
+    c->request_count = 1; /* it has had one elsewhere: it is idle, not new */
+    mr_conn_touch(c);
 }
 
 static void on_accept_problem(void *owner, mr_accept_problem problem)
@@ -317,6 +379,8 @@ static void on_data(void *owner, mr_link *link, const uint8_t *bytes, size_t len
 {
     mr_conn *c = (mr_conn *)link;
     (void)owner;
+    if (c->engine->seat != NULL)
+        mr_meter_add(&c->engine->seat->meter.received_bytes, len);
     if (c->state == MR_CONN_OPEN && (c->flags & MR_CONN_AWAITS_PROXY))
         receive_proxy(c, bytes, len);
     else if (c->state == MR_CONN_OPEN)

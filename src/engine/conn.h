@@ -41,7 +41,9 @@ enum {                            /* mr_conn.flags */
     MR_CONN_IS_LISTED = 1u << 2,  /* in the engine's resume list */
     MR_CONN_IS_DIRTY = 1u << 3,   /* in the engine's flush list */
     MR_CONN_IS_READY = 1u << 4,   /* `incoming` is complete but could not be handed up yet */
-    MR_CONN_AWAITS_PROXY = 1u << 5 /* a PROXY header must come first; `input` has its beginning */
+    MR_CONN_AWAITS_PROXY = 1u << 5, /* a PROXY header must come first; `input` has its beginning */
+    MR_CONN_IS_COUNTED = 1u << 6,   /* among the fleet's connections */
+    MR_CONN_IS_RATED = 1u << 7      /* its next request was counted against the rate limit already */
 };
 
 /* A piece of an answer that waits for earlier answers: octets of our own around octets that are
@@ -108,6 +110,7 @@ typedef struct mr_conn {
     mr_buf *input;         /* owned: octets not yet parsed; NULL when there are none */
     mr_incoming *incoming; /* owned; NULL between requests */
     mr_held *held;         /* owned */
+    struct mr_note_block *notes; /* owned: of exchanges in flight, in a fleet (journal.h) */
     mr_timer timer;
     /* what few need */
     uint64_t waiting_since_ms; /* when it began to wait, or to linger */
@@ -126,6 +129,10 @@ extern const mr_link_events mr_conn_events;
 
 /* Closes the descriptor and marks the connection for release at the end of the turn. Idempotent. */
 void mr_conn_kill(mr_conn *c);
+/* A connection that another thread accepted, and perhaps served. Takes fd. */
+void mr_conn_adopt(struct mr_engine *engine, int fd, const mr_peer *peer, bool is_counted);
+/* It is no longer one of the open connections; once for each. */
+void mr_conn_uncount(mr_conn *c);
 /* No more requests: FIN once the answers in flight are out (at once when there are none). */
 void mr_conn_finish(mr_conn *c);
 /* Tells the writer whose turn it is that all it wrote has left. */

@@ -19,6 +19,11 @@ struct mr_engine {
     const mr_transport_ops *net;
     const mr_handlers *handlers;
     void *owner;
+    struct mr_fleet *fleet; /* NULL: a server on its own */
+    struct mr_seat *seat;
+    struct mr_rate *rate;          /* the fleet's; NULL: no limit */
+    struct mr_access_ring *access; /* this thread's; NULL: no log */
+    uint64_t lag_limit_ns;         /* JavaScript later than this: its requests get 503; 0: never */
     const mr_h1_scan *scan;
     const mr_h1_parser *parser;
     void *parser_self; /* the scanner's, or borrowed */
@@ -41,12 +46,18 @@ struct mr_engine {
     uint32_t fallback_flags;
     /* state */
     bool is_draining;
+    bool is_migrating; /* connections leave for another thread as they become idle */
     uint32_t live_count; /* conns neither lingering nor dead */
     mr_conn *listed_first, *listed_last; /* to be resumed */
     mr_conn *dead;                       /* to be released */
     mr_timer accept_timer;               /* set while accepting is paused for want of descriptors */
     uint32_t accept_pause_ms;            /* 0: not paused */
     mr_engine_stats stats;
+    uint64_t late_ns; /* how long what comes now may have waited for this thread */
+    struct mr_note_block *free_notes;
+    uint32_t free_note_count;
+    uint8_t *rate_field; /* owned: name of the field that is the key of the rate limit; NULL: the address */
+    size_t rate_field_len;
 };
 
 #define MR_ON_THREAD(e) MR_ASSERT(pthread_equal((e)->thread, pthread_self()))
@@ -78,6 +89,8 @@ void mr_h1_end_of_input(mr_conn *c);
 mr_rc mr_h1_answer(mr_conn *c, uint32_t seq, const mr_response *response);
 /* Status, reason as content, an Allow field unless `allow` is 0. */
 void mr_h1_answer_plainly(mr_conn *c, uint32_t seq, unsigned status, uint32_t allow, bool is_last);
+/* Likewise, with Retry-After in seconds (RFC 9110 10.2.3). */
+void mr_h1_answer_later(mr_conn *c, uint32_t seq, unsigned status, uint32_t retry_s, bool is_last);
 
 /* ---- content.c: the content of its current request ---- */
 

@@ -1,8 +1,11 @@
 /* engine.c -- see engine.h for the turn. */
 #include "engine/engine.h"
 #include "engine/core.h"
+#include "engine/fleet.h"
+#include "engine/journal.h"
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* More connections than this never exist at once, whatever the limits say: slots are 32 bits wide
  * and a descriptor table is smaller still. */
@@ -38,6 +41,17 @@ static mr_rc copy_proxy_sources(mr_engine *e, const mr_engine_options *options)
     return MR_OK;
 }
 
+static mr_rc copy_rate_field(mr_engine *e, const mr_engine_options *options)
+{
+    if (options->rate_field == NULL || options->rate_field_len == 0)
+        return MR_OK;
+    if ((e->rate_field = mr_mem_alloc(&e->mem, options->rate_field_len)) == NULL)
+        return MR_NOMEM;
+    memcpy(e->rate_field, options->rate_field, options->rate_field_len);
+    e->rate_field_len = options->rate_field_len;
+    return MR_OK;
+}
+
 static void choose_parser(mr_engine *e, const mr_engine_options *options)
 {
     bool is_own = options->parser == NULL;
@@ -57,6 +71,11 @@ mr_rc mr_engine_create(const mr_engine_options *options, mr_engine **out)
                      .net = options->transport,
                      .handlers = options->handlers,
                      .owner = options->owner,
+                     .fleet = options->fleet,
+                     .rate = options->fleet ? options->rate : NULL,
+                     .access = options->fleet ? options->access : NULL,
+                     .lag_limit_ns = (uint64_t)options->lag_limit_ms * 1000000u,
+                     .seat = options->fleet ? &options->fleet->seats[options->seat] : NULL,
                      .scan = options->scan ? options->scan : mr_h1_scan_best(),
                      .fallback = MR_NO_HANDLER,
                      .thread = pthread_self()};
@@ -64,6 +83,8 @@ mr_rc mr_engine_create(const mr_engine_options *options, mr_engine **out)
     mr_clock_update(&e->clock);
     mr_wheel_init(&e->wheel, e->clock.now_ms);
     mr_rc rc = copy_proxy_sources(e, options);
+    if (rc == MR_OK)
+        rc = copy_rate_field(e, options);
     if (rc == MR_OK)
         rc = create_parts(e);
     if (rc != MR_OK) {
@@ -129,6 +150,8 @@ void mr_engine_destroy(mr_engine *e)
         e->net->destroy(e->transport);
     mr_mem_free(&e->mem, e->proxy_sources, e->proxy_source_count * sizeof *e->proxy_sources);
     mr_routes_destroy(e->routes);
+    mr_journal_dispose(e);
+    mr_mem_free(&e->mem, e->rate_field, e->rate_field_len);
     mr_out_dispose(&e->out, &e->mem);
     mr_buf_dispose(&e->mem, &e->rendered);
     mr_buf_dispose(&e->mem, &e->decoded);
@@ -163,6 +186,21 @@ mr_rc mr_engine_listen(mr_engine *e, const mr_listen_options *options, uint16_t 
     return rc;
 }
 
+void mr_engine_adopt(mr_engine *e, const mr_handed_socket *socket)
+{
+    MR_ON_THREAD(e);
+    mr_conn_adopt(e, socket->fd, &socket->peer, socket->is_counted);
+    /* Whoever sent it has counted it, and so was it here. */
+    atomic_fetch_sub_explicit(&e->seat->load, 1, memory_order_relaxed);
+    mr_meter_add(&e->seat->meter.handed_in, 1);
+}
+
+mr_rc mr_engine_serve(mr_engine *e, int fd)
+{
+    MR_ON_THREAD(e);
+    return e->net->listen(e->transport, fd);
+}
+
 int mr_engine_backend_fd(const mr_engine *e) { return e->net->backend_fd(e->transport); }
 
 mr_mem *mr_engine_mem(mr_engine *e) { return &e->mem; }
@@ -189,6 +227,8 @@ mr_rc mr_engine_poll(mr_engine *e, int timeout_ms)
     mr_clock_update(&e->clock);
     return e->net->poll(e->transport, timeout_ms);
 }
+
+void mr_engine_set_late(mr_engine *e, uint64_t late_ns) { e->late_ns = late_ns; }
 
 void mr_engine_list(mr_conn *c)
 {
@@ -238,6 +278,40 @@ void mr_engine_flush(mr_engine *e)
     mr_out_flush(e);
 }
 
+/* Nothing of it is under way, on either side as far as anybody can know here. */
+static bool is_idle(const mr_conn *c)
+{
+    return c->state == MR_CONN_OPEN && mr_conn_in_flight(c) == 0 && c->input == NULL &&
+           c->incoming == NULL && c->link.unsent == NULL &&
+           !(c->flags & (MR_CONN_IS_WAITING | MR_CONN_IS_LISTED | MR_CONN_IS_DIRTY |
+                         MR_CONN_SAW_EOF | MR_CONN_AWAITS_PROXY));
+}
+
+static void migrate(mr_conn *c)
+{
+    mr_engine *e = c->engine;
+    int fd = e->net->detach(&c->link);
+    if (fd < 0) {
+        mr_conn_finish(c);
+        return;
+    }
+    if (e->handlers->on_leave(e->owner, fd, &c->peer))
+        c->flags &= (uint8_t)~MR_CONN_IS_COUNTED; /* the count goes with it */
+    else
+        close(fd);
+    mr_conn_kill(c);
+}
+
+static void migrate_idle(mr_engine *e)
+{
+    uint32_t cursor = 0;
+    uint64_t id;
+    mr_conn *c;
+    while ((c = mr_slab_next(e->conns, &cursor, &id)) != NULL)
+        if (is_idle(c))
+            migrate(c);
+}
+
 void mr_engine_end(mr_engine *e)
 {
     MR_ON_THREAD(e);
@@ -245,6 +319,10 @@ void mr_engine_end(mr_engine *e)
     mr_out_flush(e);
     fire_timers(e);
     mr_out_flush(e);
+    if (e->is_migrating) {
+        migrate_idle(e);
+        mr_out_flush(e);
+    }
     release_dead(e);
 }
 
@@ -288,6 +366,17 @@ static void drain_conn(mr_conn *c, uint32_t grace_ms)
         mr_conn_set_deadline(c, grace_ms);
     else if (c->input == NULL && c->incoming == NULL)
         mr_conn_finish(c);
+}
+
+void mr_engine_migrate(mr_engine *e)
+{
+    MR_ON_THREAD(e);
+    if (e->is_migrating || e->is_draining)
+        return;
+    mr_clock_update(&e->clock);
+    e->is_migrating = true;
+    e->net->unlisten(e->transport);
+    mr_wheel_clear(&e->wheel, &e->accept_timer);
 }
 
 void mr_engine_drain(mr_engine *e, uint32_t grace_ms)

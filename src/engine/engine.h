@@ -18,13 +18,16 @@
 #include "proto/h1_llhttp.h"
 #include "proto/h1_parse.h"
 
+struct mr_fleet;
+struct mr_handed_socket;
+
 typedef struct mr_engine mr_engine;
 
 typedef struct mr_limits {
     mr_h1_limits head;           /* over it: 431, 414 */
     uint64_t body_bytes;         /* over it: 413; a route may have its own */
     uint64_t body_bytes_per_second; /* least throughput of content: 408; 0: any */
-    uint32_t connections;        /* over it: 503 and close; 0: none */
+    uint32_t connections;        /* of the whole fleet; over it: 503 and close; 0: none */
     uint32_t requests_per_connection; /* then Connection: close; 0: none */
     uint64_t held_bytes;         /* answers of one connection that wait for an earlier one, and its
                                     unsent bytes: over it the connection is closed */
@@ -89,6 +92,9 @@ typedef struct mr_handlers {
     mr_rc (*on_content)(void *owner, const mr_content *content);
     /* MR_NOTE_LOST and _ANSWERED come only for exchanges that mr_engine_watch() named. */
     void (*on_note)(void *owner, uint64_t connection, uint32_t seq, mr_note note);
+    /* mr_engine_migrate(): an idle connection is to go on elsewhere. Returns whether it was taken, and
+     * with it the descriptor; else it is closed. */
+    bool (*on_leave)(void *owner, int fd, const mr_peer *peer);
 } mr_handlers;
 
 #define MR_PROXY_SOURCES_MAX 256u
@@ -106,6 +112,14 @@ typedef struct mr_engine_options {
     size_t proxy_source_count; /* <= MR_PROXY_SOURCES_MAX */
     const mr_handlers *handlers;
     void *owner;
+    struct mr_fleet *fleet; /* borrowed; NULL: a server on its own */
+    uint32_t seat;          /* of this thread in it */
+    /* Only with a fleet. */
+    struct mr_rate *rate;      /* borrowed; NULL: no limit */
+    const char *rate_field;    /* copied: lower-case name of the field that is the key; NULL: the address */
+    size_t rate_field_len;
+    struct mr_access_ring *access; /* borrowed; NULL: no log */
+    uint32_t lag_limit_ms;     /* JavaScript later than this: requests for it get 503; 0: never */
 } mr_engine_options;
 
 /* An answer. Everything is borrowed for the call. */
@@ -144,6 +158,10 @@ void mr_engine_destroy(mr_engine *engine);
  * removed when the engine stops accepting. */
 mr_rc mr_engine_listen(mr_engine *engine, const mr_listen_options *options, uint16_t *port,
                        int *error) MR_MUST_CHECK;
+/* A connection that was accepted elsewhere, and counted as on its way to this seat. Takes fd. */
+void mr_engine_adopt(mr_engine *engine, const struct mr_handed_socket *socket);
+/* Serves a listening socket. Takes fd, also on failure: MR_NOMEM, MR_LIMIT. */
+mr_rc mr_engine_serve(mr_engine *engine, int fd) MR_MUST_CHECK;
 int mr_engine_backend_fd(const mr_engine *engine);
 
 /* The counted allocator, for what the engine is about to take (routes, replies). */
@@ -170,6 +188,9 @@ uint64_t mr_engine_update_clock(mr_engine *engine);
  * shed. */
 mr_rc mr_engine_respond(mr_engine *engine, uint64_t connection, uint32_t seq,
                         const mr_response *response) MR_MUST_CHECK;
+/* Before a poll: for how long the thread was busy since the last one, so that what comes now may have
+ * waited as long. */
+void mr_engine_set_late(mr_engine *engine, uint64_t late_ns);
 /* Sends what mr_engine_respond() has gathered; mr_engine_end() does it too. */
 void mr_engine_flush(mr_engine *engine);
 
@@ -215,6 +236,9 @@ mr_rc mr_engine_ask(mr_engine *engine, uint64_t connection, uint32_t seq,
 /* Stops accepting (after emptying the queues), closes idle connections after grace_ms, says
  * Connection: close on all answers. Idempotent. Over when mr_engine_connections() is 0. */
 void mr_engine_drain(mr_engine *engine, uint32_t grace_ms);
+/* For a thread that is replaced: stops accepting, and gives each connection to on_leave at the end of
+ * a turn that finds it idle; no connection is closed for it. A drain may follow. Idempotent. */
+void mr_engine_migrate(mr_engine *engine);
 /* Connections that still matter: open and not merely lingering after our FIN. */
 uint32_t mr_engine_connections(const mr_engine *engine);
 void mr_engine_get_stats(const mr_engine *engine, mr_engine_stats *stats);

@@ -8,6 +8,8 @@
  * Invariants: an exchange has its number (seq) from act() on and in_seq - out_seq <=
  * MR_PIPELINE_MAX; nothing is parsed while content is being taken. */
 #include "engine/core.h"
+#include "engine/gate.h"
+#include "engine/journal.h"
 #include <string.h>
 
 static void set_bit(uint64_t *bits, uint64_t bit, bool is_on)
@@ -36,7 +38,9 @@ void mr_h1_refuse(mr_conn *c, unsigned status)
         return;
     c->state = MR_CONN_CLOSING;
     mr_conn_free_incoming(c);
-    mr_h1_answer_plainly(c, new_exchange(c, NULL), status, 0, true);
+    uint32_t seq = new_exchange(c, NULL);
+    mr_journal_begin(c, seq, MR_METER_NO_ROUTE, false, NULL, NULL, NULL);
+    mr_h1_answer_plainly(c, seq, status, 0, true);
 }
 
 static void answer_reply(mr_conn *c, uint32_t seq, const mr_reply *reply,
@@ -73,6 +77,8 @@ typedef struct mr_exchange { /* a complete request; everything is borrowed */
     size_t body_len;
     bool is_streamed; /* the content follows */
     bool is_bodiless; /* it had content, which was not kept */
+    uint32_t route;   /* row of the meter */
+    bool is_handed_up;
 } mr_exchange;
 
 static void match(const mr_conn *c, const uint8_t *bytes, const mr_h1_head *head, mr_match *m)
@@ -118,6 +124,8 @@ static uint32_t start_exchange(mr_conn *c, const mr_exchange *x)
     c->engine->stats.requests++;
     bool is_last = is_final(c, x->head);
     uint32_t seq = new_exchange(c, x->head);
+    c->flags &= (uint8_t)~MR_CONN_IS_RATED;
+    mr_journal_begin(c, seq, x->route, x->is_handed_up, x->bytes, x->head, x->fields);
     if (is_last && x->is_streamed)
         c->is_final |= mr_conn_bit(seq); /* its content must still be read */
     else if (is_last)
@@ -127,6 +135,8 @@ static uint32_t start_exchange(mr_conn *c, const mr_exchange *x)
 
 static uint32_t js_handler(const mr_engine *e, const mr_match *m, uint32_t *flags)
 {
+    if (m->kind == MR_MATCH_ACTION && (m->action->flags & MR_ACTION_LIVE))
+        return MR_NO_HANDLER;
     if (m->kind == MR_MATCH_ACTION && m->action->reply == NULL) {
         *flags = m->action->flags;
         return m->action->handler;
@@ -136,11 +146,13 @@ static uint32_t js_handler(const mr_engine *e, const mr_match *m, uint32_t *flag
 }
 
 /* MR_AGAIN: no room above; the request was not taken and must be offered again. */
-static mr_rc act(mr_conn *c, const mr_exchange *x)
+static mr_rc act(mr_conn *c, const mr_exchange *given)
 {
     mr_engine *e = c->engine;
+    mr_exchange own = *given, *x = &own;
     mr_match m;
     uint32_t flags;
+    x->route = MR_METER_NO_ROUTE;
     if (x->head->form == MR_FORM_ASTERISK || x->head->form == MR_FORM_AUTHORITY) {
         /* OPTIONS * asks about the server, CONNECT for a tunnel that we do not make. */
         bool is_options = x->head->form == MR_FORM_ASTERISK;
@@ -149,6 +161,18 @@ static mr_rc act(mr_conn *c, const mr_exchange *x)
     }
     match(c, x->bytes, x->head, &m);
     uint32_t handler = js_handler(e, &m, &flags);
+    if (m.kind == MR_MATCH_ACTION)
+        x->route = m.action->route;
+    mr_gate gate = mr_gate_ask(c, x->bytes, x->head, x->fields,
+                               m.kind == MR_MATCH_ACTION && (m.action->flags & MR_ACTION_LIVE),
+                               handler != MR_NO_HANDLER);
+    if (gate.status != 0) {
+        uint32_t seq = start_exchange(c, x);
+        if (c->incoming != NULL)
+            c->incoming->is_discarded = true; /* nobody above is to hear of it */
+        mr_h1_answer_later(c, seq, gate.status, gate.retry_s, c->incoming != NULL);
+        return MR_OK;
+    }
     if (handler != MR_NO_HANDLER && x->is_bodiless) {
         /* The routes were swapped while content came that the old ones had no use for. */
         mr_h1_answer_plainly(c, start_exchange(c, x), 503, 0, false);
@@ -158,6 +182,7 @@ static mr_rc act(mr_conn *c, const mr_exchange *x)
         mr_rc rc = hand_up(c, x, &m, handler, flags);
         if (rc == MR_AGAIN)
             return rc;
+        x->is_handed_up = rc == MR_OK;
         uint32_t seq = start_exchange(c, x);
         if (rc != MR_OK && c->incoming != NULL)
             c->incoming->is_discarded = true; /* nobody above is to hear of it */
@@ -168,6 +193,10 @@ static mr_rc act(mr_conn *c, const mr_exchange *x)
     uint32_t seq = start_exchange(c, x);
     switch (m.kind) {
     case MR_MATCH_ACTION: {
+        if (m.action->flags & MR_ACTION_LIVE) {
+            mr_live_answer(c, seq, m.action->flags);
+            break;
+        }
         mr_reply_input input = {.bytes = x->bytes,
                                 .head = x->head,
                                 .fields = x->fields,

@@ -4,6 +4,7 @@
  * piece. The arena and the pieces start anew when the list has been flushed. */
 #include "engine/out.h"
 #include "engine/core.h"
+#include "engine/fleet.h"
 #include <string.h>
 
 mr_rc mr_out_init(mr_out *out, mr_mem *mem)
@@ -109,7 +110,7 @@ static bool is_last_flush(const mr_conn *c)
 static void after_fin(mr_engine *e, mr_conn *c)
 {
     c->state = MR_CONN_LINGERING;
-    e->live_count--;
+    mr_conn_uncount(c);
     if ((c->flags & MR_CONN_SAW_EOF) && c->link.unsent == NULL) {
         mr_conn_kill(c);
         return;
@@ -125,6 +126,8 @@ static mr_rc send_pieces(mr_engine *e, mr_conn *c, uint32_t piece, bool is_last)
     mr_rc rc;
     do {
         int count = gather(&e->out, &piece, pieces);
+        for (int i = 0; e->seat != NULL && i < count; i++)
+            mr_meter_add(&e->seat->meter.sent_bytes, pieces[i].len);
         rc = e->net->send(&c->link, pieces, count, is_last && piece == 0 ? MR_SEND_FIN : 0);
     } while (piece != 0 && (rc == MR_OK || rc == MR_AGAIN));
     return rc;

@@ -23,9 +23,16 @@ typedef struct mr_action {
     uint32_t handler; /* JavaScript's number for the handler */
     uint32_t flags;   /* MR_ACTION_... */
     uint64_t body_bytes; /* this route's limit on content; 0: the server's */
+    uint32_t route;      /* its row in the meter */
 } mr_action;
 
-enum { MR_ACTION_LEAN = 1u << 0 /* the handler never looks at the request: no head is copied */ };
+enum {
+    MR_ACTION_LEAN = 1u << 0,    /* the handler never looks at the request: no head is copied */
+    MR_ACTION_METRICS = 1u << 1, /* answered by the core: live.c; no handler, no reply */
+    MR_ACTION_HEALTH = 1u << 2,
+    MR_ACTION_READY = 1u << 3,
+    MR_ACTION_LIVE = MR_ACTION_METRICS | MR_ACTION_HEALTH | MR_ACTION_READY
+};
 
 typedef enum mr_match_kind {
     MR_MATCH_ACTION,   /* action, params */

@@ -133,6 +133,16 @@ static void epoll_close(mr_link *link)
     mr_unsent_clear(link->transport->mem, link);
 }
 
+static int epoll_detach(mr_link *link)
+{
+    int fd = link->fd;
+    if (fd < 0 || link->unsent != NULL)
+        return -1;
+    (void)epoll_ctl(link->transport->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    link->fd = -1;
+    return fd;
+}
+
 static mr_rc queue_rest(mr_link *link, const mr_piece_out *pieces, int count, size_t sent,
                         unsigned flags)
 {
@@ -353,6 +363,8 @@ static void epoll_unlisten(mr_transport *t)
         /* Closing a listener resets what waits in its queue: take those in first. */
         for (int i = 0; i < INT_MAX && accept_one(t, fd); i++)
             ;
+        /* The socket may live on under another descriptor, and would go on to report here. */
+        (void)epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
         close(fd);
         t->listener_count--;
     }
@@ -404,5 +416,6 @@ const mr_transport_ops mr_transport_epoll = {
     .attach = epoll_attach,
     .want_data = epoll_want_data,
     .send = epoll_send,
+    .detach = epoll_detach,
     .close = epoll_close,
 };

@@ -115,6 +115,9 @@ struct mr_transport_ops {
      * some is queued, on_drained follows; MR_CLOSED: the peer is gone; MR_NOMEM: the rest is lost.
      * After the last two the owner closes the link. Empty input with MR_SEND_FIN just ends. */
     mr_rc (*send)(mr_link *link, const mr_piece_out *pieces, int count, unsigned flags);
+    /* Lets go of a link with an empty queue, which is closed then, and gives its descriptor to the
+     * caller. -1: no descriptor is to be had, nothing happened. */
+    int (*detach)(mr_link *link);
     /* Closes at once; unread input makes the kernel reset the peer. Idempotent. */
     void (*close)(mr_link *link);
 };

@@ -121,6 +121,19 @@ static void uv_link_close(mr_link *link)
     mr_unsent_clear(link->transport->mem, link);
 }
 
+/* libuv closes what it has opened: the caller gets a duplicate. */
+static int uv_detach(mr_link *link)
+{
+    uv_os_fd_t fd;
+    int copy;
+    if (!(link->flags & LINK_IS_OPEN) || link->unsent != NULL ||
+        uv_fileno(handle_of(link->stream), &fd) != 0 ||
+        (copy = fcntl(fd, F_DUPFD_CLOEXEC, 3)) < 0)
+        return -1;
+    uv_link_close(link);
+    return copy;
+}
+
 static void report_gone(mr_link *link)
 {
     if (!(link->flags & LINK_IS_OPEN) || (link->flags & LINK_IS_DEAD))
@@ -533,6 +546,7 @@ void mr_uv_net_init(mr_uv_net *net, struct uv_loop_s *loop, void (*on_event)(voi
                                .attach = uv_attach,
                                .want_data = uv_want_data,
                                .send = uv_send,
+                               .detach = uv_detach,
                                .close = uv_link_close},
                        .loop = loop,
                        .on_event = on_event,
