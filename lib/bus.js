@@ -4,7 +4,7 @@
 
 const { fault, show } = require('./errors')
 const { crew } = require('./crew')
-const { MAIN, CALL_TIMEOUT_MS } = require('./mail')
+const { MAIN, CALL_TIMEOUT_MS, checkName } = require('./mail')
 
 let office = crew?.office ?? null
 let threads = () => crew?.threads ?? 1
@@ -19,6 +19,7 @@ class OwnOffice {
   on (name, handler) {
     if (typeof handler !== 'function') throw fault('ERR_MILLRACE_MESSAGE', `The handler of messages is a function, not ${show(handler)}.`)
     if (this.#handlers.has(name)) throw fault('ERR_MILLRACE_MESSAGE', `Messages named ${show(name)} have a handler already; bus.off() removes it.`)
+    checkName(name)
     this.#handlers.set(name, handler)
   }
 
@@ -43,6 +44,7 @@ class OwnOffice {
   }
 
   postAll (targets, name, data) {
+    checkName(name)
     for (const to of targets) {
       if (to > 0) {
         this.lost++
@@ -61,6 +63,7 @@ class OwnOffice {
   }
 
   call (to, name, data, timeout) {
+    checkName(name)
     if (to > 0) return Promise.reject(fault('ERR_MILLRACE_THREAD_EXITED', `There is no such thread to call ${show(name)} on.`))
     const copy = this.#copy(data)
     return new Promise((resolve, reject) => {
@@ -86,13 +89,13 @@ function officeOf () {
   return office
 }
 
-// The main thread has become the supervisor of its first fleet.
+// The main thread supervises a fleet: its first one, or the next after that has ended.
 function useOffice (given, count) {
-  if (office instanceof OwnOffice) office.moveTo(given)
-  if (office === null || office instanceof OwnOffice) {
-    office = given
-    threads = count
-  }
+  const isTaken = office !== null && !(office instanceof OwnOffice) && office.handle !== null
+  if (isTaken) return
+  office?.moveTo(given)
+  office = given
+  threads = count
 }
 
 // ---- bus ----

@@ -27,6 +27,7 @@ class Thread {
     this.worker = null
     this.isUp = false
     this.isEnding = false // it was told to
+    this.isFirst = false // start() waits until it is up, and fails with it
     this.error = null
     this.startedAt = performance.now()
     this.up = new Promise((resolve, reject) => { this.resolveUp = resolve; this.rejectUp = reject })
@@ -84,6 +85,7 @@ class Fleet extends EventEmitter {
 
   async start () {
     const first = this.#places.map((_, place) => this.#startThread(place))
+    for (const thread of first) thread.isFirst = true
     try {
       await this.#within(this.#options.launchTimeout, Promise.all(first.map((thread) => thread.up)))
     } catch (err) {
@@ -169,9 +171,9 @@ class Fleet extends EventEmitter {
     if (!thread.isEnding && this.#places[place] === null) this.#replace(thread, reason)
   }
 
-  #replace ({ place, startedAt, isUp }, reason) {
+  #replace ({ place, startedAt, isUp, isFirst }, reason) {
     if (this.#closed !== null || this.#isFailed) return
-    if (!isUp && this.#failures[place] === 0 && this.addresses === undefined) return // start() has it
+    if (isFirst && !isUp) return // start() has it
     if (isUp && performance.now() - startedAt >= STEADY_MS) this.#failures[place] = 0
     const failures = ++this.#failures[place]
     if (failures > this.#options.restarts) {

@@ -92,6 +92,8 @@ class Office {
 
   close () {
     this.#handle = null
+    clearTimeout(this.#timer)
+    this.#timerAt = Infinity
     for (const id of [...this.#calls.keys()]) this.#reject(id, 'ERR_MILLRACE_THREAD_EXITED', 'This thread leaves its fleet.')
   }
 
@@ -130,6 +132,12 @@ class Office {
     if (!this.#handlers.delete(name)) return false
     if (this.#handle !== null) this.#byNumber[this.#numberOf(name)] = undefined
     return true
+  }
+
+  // The handlers, to the office of the next fleet.
+  moveTo (other) {
+    for (const [name, handler] of this.#handlers) other.on(name, handler)
+    this.#handlers.clear()
   }
 
   // ---- out ----
@@ -204,6 +212,7 @@ class Office {
     clearTimeout(this.#timer)
     this.#timerAt = at
     this.#timer = setTimeout(() => this.#expire(), Math.max(1, Math.ceil(ms)))
+    this.#timer.unref() // it outlives its calls; what they wait for keeps the loop alive
   }
 
   #expire () {
@@ -316,5 +325,6 @@ function whoIs (sender) {
 }
 
 exports.Office = Office
+exports.checkName = checkName
 exports.MAIN = MAIN
 exports.CALL_TIMEOUT_MS = CALL_TIMEOUT_MS

@@ -113,6 +113,7 @@ const PARTS = {
   native: () => nodeTests('test/js', 'native'),
   node: () => nodeTests('test/js', 'node'),
   proc: () => nodeTests('test/proc', 'native'),
+  fleet: () => nodeTests('test/fleet', 'native'),
   wire: () => tool('test-wire.mjs'),
   // The same tests; on Linux it is not the default, and elsewhere it is what those above ran on.
   uv: async () => add(
@@ -129,6 +130,7 @@ const TITLES = {
   native: 'JavaScript API on the native engine',
   node: 'JavaScript API on node:http',
   proc: 'child processes',
+  fleet: 'threads as one server',
   wire: 'octets on the wire',
   uv: 'API, processes and octets on libuv streams',
   types: 'types',

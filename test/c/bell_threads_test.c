@@ -13,7 +13,7 @@ enum {
     ROUNDS = 200000, /* of each producer; a round ends when what it posted was delivered */
     ROUNDS_TOGETHER = 50000,
     PRODUCERS = 2,
-    OPENINGS = 3000,
+    OPENINGS = 1000,
     SPINS = 200,     /* looks before the other threads get the CPU */
     DEADLINE_S = 60, /* not a measure of speed: a lost wake-up would last for ever */
 };
