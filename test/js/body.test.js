@@ -507,3 +507,18 @@ test('stream() pipes with back-pressure', async (t) => {
   await upload(client, 8)
   assert.strictEqual((await client.next('POST')).body, String(8 * MIB))
 })
+
+test('broken content in one piece with its head is answered, behind the answers before it', async (t) => {
+  const server = await start(t, {
+    routes: { '/read': (req) => req.text(), '/fixed': 'fixed' }
+  })
+  for (const path of ['/read', '/fixed', '/none']) {
+    const client = connect(server)
+    t.after(() => client.destroy())
+    client.write(request('GET', '/fixed') +
+      `POST ${path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5_0\r\nhello\r\n0\r\n\r\n`)
+    assert.strictEqual((await client.next('GET')).status, 200)
+    assert.strictEqual((await client.next('POST')).status, 400, path)
+    await client.ended()
+  }
+})
