@@ -415,7 +415,7 @@ function begin (server, message, out) {
 
 function onFinish (state, res) {
   state.open.delete(res)
-  res[kDone](true)
+  res[kDone](!state.socket.destroyed) // after a reset "finish" comes as well
   flushError(state)
   if (state.isClosing && state.error === 0 && state.open.size === 0) state.socket.destroySoon()
   endWhenIdle(state)

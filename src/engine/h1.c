@@ -205,7 +205,7 @@ static mr_rc act_on_incoming(mr_conn *c)
         c->flags |= MR_CONN_IS_READY;
         return rc;
     }
-    c->flags &= (uint8_t)~MR_CONN_IS_READY;
+    c->flags &= (uint16_t)~MR_CONN_IS_READY;
     mr_conn_free_incoming(c);
     return rc;
 }
@@ -461,7 +461,7 @@ void mr_h1_resume(mr_conn *c)
         return;
     if ((c->flags & MR_CONN_IS_WAITING) && c->incoming != NULL)
         mr_h1_content_resumed(c);
-    c->flags &= (uint8_t)~MR_CONN_IS_WAITING;
+    c->flags &= (uint16_t)~MR_CONN_IS_WAITING;
     c->engine->net->want_data(&c->link, true);
     if (c->input != NULL)
         parse_kept(c);

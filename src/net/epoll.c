@@ -133,6 +133,12 @@ static void epoll_close(mr_link *link)
     mr_unsent_clear(link->transport->mem, link);
 }
 
+static bool epoll_has_input(mr_link *link)
+{
+    uint8_t octet;
+    return link->fd >= 0 && recv(link->fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static mr_rc queue_rest(mr_link *link, const mr_piece_out *pieces, int count, size_t sent,
                         unsigned flags)
 {
@@ -404,5 +410,6 @@ const mr_transport_ops mr_transport_epoll = {
     .attach = epoll_attach,
     .want_data = epoll_want_data,
     .send = epoll_send,
+    .has_input = epoll_has_input,
     .close = epoll_close,
 };

@@ -115,6 +115,8 @@ struct mr_transport_ops {
      * some is queued, on_drained follows; MR_CLOSED: the peer is gone; MR_NOMEM: the rest is lost.
      * After the last two the owner closes the link. Empty input with MR_SEND_FIN just ends. */
     mr_rc (*send)(mr_link *link, const mr_piece_out *pieces, int count, unsigned flags);
+    /* Whether octets have come that were not received yet. */
+    bool (*has_input)(mr_link *link);
     /* Closes at once; unread input makes the kernel reset the peer. Idempotent. */
     void (*close)(mr_link *link);
 };
