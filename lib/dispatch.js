@@ -268,7 +268,7 @@ class NativeResponse extends MillraceResponse {
     const driver = req[kDriver]
     const stream = this[kStream]
     stream.queued += driver.put(req, KIND.write, chunk)
-    if (stream.queued < CHECK_AFTER) return true
+    if (stream.queued < driver.checkAfter) return true
     stream.queued = driver.queuedBytes(req)
     stream.isSlow = stream.queued >= driver.slowBytes
     return !stream.isSlow
@@ -318,6 +318,7 @@ class Dispatcher {
     this.chunk = null
     this.chunkSerial = 0xffffffff
     this.slowBytes = SLOW_BYTES
+    this.checkAfter = CHECK_AFTER
     this.receiving = new Map() // slot -> request whose content is still coming
     this.watched = new Map() // 'slot generation seq' -> { req, callbacks, drains }
     this.trust = null // which proxies are believed (forwarded.js)
@@ -341,6 +342,7 @@ class Dispatcher {
 
   limit (outgoingBytes) {
     this.slowBytes = Math.min(SLOW_BYTES, outgoingBytes)
+    this.checkAfter = Math.min(CHECK_AFTER, this.slowBytes)
   }
 
   // Requests are answered by this table from now on; those under way finish by theirs.

@@ -45,6 +45,8 @@ const kIsLast = Symbol('isLast')
 const kExpecting = Symbol('expecting')
 const kIsContinued = Symbol('isContinued')
 const kIntake = Symbol('intake')
+const kIsTaken = Symbol('isTaken')
+const kFault = Symbol('fault')
 const kIsOver = Symbol('isOver')
 const kIsSized = Symbol('isSized')
 const kDrains = Symbol('drains')
@@ -61,6 +63,8 @@ class NodeRequest extends MillraceRequest {
     this[kContent] = null
     this[kResponse] = null
     this[kIntake] = null // while content is still coming
+    this[kIsTaken] = false // headFault() has looked at it
+    this[kFault] = 0 // a status: its content was broken before that
     this[kExpecting] = false // a 100 (Continue), for content that streams
     this[kIsContinued] = false
     this[kIsLast] = false // of its connection, by the limit of requests
@@ -239,6 +243,7 @@ class SocketState {
     this.open = new Set() // responses not yet complete
     this.count = 0 // requests so far
     this.isFull = false // the limit of requests is reached
+    this.latest = null // the request that came last
     this.intake = null // of the request whose content comes; there is one at a time
     this.hasEnded = false // the client has shut its side down
     this.isClosing = false
@@ -321,7 +326,13 @@ function onClientError (server, err, socket) {
   }
   const status = statusOfParser(err, server.options.limits)
   if (isInContent) intake.fail(LOST.bad, status)
+  else if (isYetToBeTaken(state)) state.latest[kFault] = status
   else sendError(state, status)
+}
+
+// Head and broken content came in one piece: the parser tells before the request was looked at.
+function isYetToBeTaken ({ latest }) {
+  return latest !== null && !latest[kIsTaken] && !latest[kMessage].complete
 }
 
 // Nothing more will be asked.
@@ -337,9 +348,13 @@ function statusOfParser (err, limits) {
   }
 }
 
+// The packet is what the parser was given last; unless it begins a request, nobody can tell, and 431
+// holds for either.
 function isLongTarget (packet, max) {
-  const end = packet?.indexOf('\r\n') ?? 0
-  return packet !== undefined && (end < 0 ? packet.length : end) > max + 32
+  const start = packet?.latin1Slice(0, 2 * max + 64) ?? ''
+  if (!/^[\w!#$%&'*+.^`|~-]+ /.test(start)) return false
+  const end = start.indexOf('\r\n')
+  return (end < 0 ? start.length : end) > max + 32
 }
 
 // ---- one request ----
@@ -389,6 +404,7 @@ function begin (server, message, out) {
   const res = new NodeResponse(out, req, state)
   state.count++
   req[kIsLast] = state.isFull = requestsPerConnection > 0 && state.count >= requestsPerConnection
+  state.latest = req
   state.open.add(res)
   out._expect_continue = false // else node:http closes when no 100 was sent
   out.once('finish', () => onFinish(state, res))
@@ -399,7 +415,7 @@ function begin (server, message, out) {
 
 function onFinish (state, res) {
   state.open.delete(res)
-  res[kDone](true)
+  res[kDone](!state.socket.destroyed) // after a reset "finish" comes as well
   flushError(state)
   if (state.isClosing && state.error === 0 && state.open.size === 0) state.socket.destroySoon()
   endWhenIdle(state)
@@ -418,7 +434,9 @@ function onRequest (server, message, out, expects) {
 function take (server, req, expects) {
   const { limits } = server.options
   const bad = headFault(req[kMessage], limits)
+  req[kIsTaken] = true
   if (bad !== 0) refuse(req, bad)
+  else if (req[kFault] !== 0) endByItself(req, req[kFault])
   else if (expects === 'other') refuse(req, 417)
   else dispatch(server, req, expects)
 }

@@ -103,6 +103,20 @@ async function typeTests () {
 
 const tool = (name, ...args) => summed(process.execPath, [join('tools', name), ...args])
 
+// Exit 77, and why, where llhttp cannot be had.
+const ASK_FOR_LLHTTP = `
+  const { ok, reason } = require('./lib').probe().capabilities.llhttp
+  if (!ok) console.log('skipped: --parser llhttp (' + reason + ')')
+  process.exitCode = ok ? 0 : 77`
+
+/** With both parsers, or with ours alone where this Node's llhttp cannot be used. */
+async function wireTests () {
+  const ours = await tool('test-wire.mjs')
+  const { code } = await run(process.execPath, ['-e', ASK_FOR_LLHTTP], { MILLRACE_ENGINE: 'native' })
+  if (code === 77) return ours
+  return add(ours, await tool('test-wire.mjs', '--parser', 'llhttp'))
+}
+
 const ON_UV = { MILLRACE_TRANSPORT: 'uv' }
 
 const PARTS = {
@@ -114,7 +128,7 @@ const PARTS = {
   node: () => nodeTests('test/js', 'node'),
   proc: () => nodeTests('test/proc', 'native'),
   fleet: () => nodeTests('test/fleet', 'native'),
-  wire: () => tool('test-wire.mjs'),
+  wire: wireTests,
   // The same tests; on Linux it is not the default, and elsewhere it is what those above ran on.
   uv: async () => add(
     await nodeTests('test/js', 'native', ON_UV),
@@ -131,7 +145,7 @@ const TITLES = {
   node: 'JavaScript API on node:http',
   proc: 'child processes',
   fleet: 'threads as one server',
-  wire: 'octets on the wire',
+  wire: 'octets on the wire, with both parsers',
   uv: 'API, processes and octets on libuv streams',
   types: 'types',
   fuzz: 'replay of the fuzzing corpora'

@@ -1,6 +1,7 @@
 /* metrics.c -- nanoseconds to count something, microseconds to answer a scrape.
  * Build and run from the top of the repository:
- *   cc -O2 -std=c11 -I src bench/c/metrics.c -o build-test/metrics -lpthread
+ *   cc -O2 -std=c11 -I src bench/c/metrics.c src/engine/met*.c src/engine/series.c \
+ *     src/base/buf.c src/base/mem.c src/base/text.c -o build-test/metrics -lpthread
  *   build-test/metrics [rounds]
  * Each figure is the median of the rounds (21), with the lowest and highest in brackets. A scrape
  * is of 4 threads and 50 routes, all of whose classes have counts, without series of the program
@@ -9,15 +10,12 @@
  * fast as they can, so that the lines that are read come from other cores' caches; they share the
  * CPUs with the reader, which may have to wait for its turn: the lowest figure says most there. */
 #define _POSIX_C_SOURCE 199309L
-#include "base/buf.c"
-#include "base/mem.c"
-#include "base/text.c"
-#include "engine/meter.c"
-#include "engine/metrics_put.c"
-#include "engine/metrics_text.c"
-#include "engine/series.c"
-#include <inttypes.h>
+#include "base/check.h"
+#include "engine/metrics_text.h"
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { THREADS = 4, ROUTES = 50, ROUNDS_MAX = 101, COUNTS = 1000000, SCRAPES = 200, WRITERS = 2 };

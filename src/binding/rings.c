@@ -2,6 +2,10 @@
 #include "binding/rings.h"
 #include <string.h>
 
+/* Content handed up in ArrayBuffers before the collector is made to look for dead ones, and the size
+ * that makes it look (28 MiB does not, Node 20 to 24; soak: upload). */
+#define BODY_BYTES_PER_NUDGE (4u * 1024u * 1024u)
+#define COLLECTION_NUDGE_BYTES (32u * 1024u * 1024u)
 #define BLOCK_WORDS 24u /* u16 before params and fields */
 
 static uint64_t id_of(uint32_t slot, uint32_t generation)
@@ -212,6 +216,17 @@ static mr_rc write_block(mr_rings *r, const mr_request *q, size_t inline_body, s
     return MR_OK;
 }
 
+/* V8 lets the memory of dead ArrayBuffers lie until some 30 MiB of it have gathered, as only then its
+ * young generation is looked through. An allocation that would go over that makes it look at once;
+ * nobody touches its pages, so it costs address space for a moment, and the collection. */
+static void make_collector_look(mr_rings *r)
+{
+    napi_value buffer;
+    void *data;
+    r->body_bytes = 0;
+    (void)napi_create_arraybuffer(r->env, COLLECTION_NUDGE_BYTES, &data, &buffer);
+}
+
 /* Large content gets an ArrayBuffer of its own; a scope as above. */
 static mr_rc write_body(mr_rings *r, const uint8_t *body, size_t len)
 {
@@ -225,6 +240,8 @@ static mr_rc write_body(mr_rings *r, const uint8_t *body, size_t len)
                    napi_set_element(r->env, list, r->request_count, buffer) == napi_ok;
     if (is_made)
         memcpy(data, body, len);
+    if ((r->body_bytes += len) >= BODY_BYTES_PER_NUDGE)
+        make_collector_look(r);
     (void)napi_close_handle_scope(r->env, scope);
     return is_made ? MR_OK : MR_NOMEM;
 }

@@ -80,6 +80,7 @@ typedef struct mr_rings {
     uint32_t reply_count, reply_cap, free_replies;
     mr_mem mem;              /* books of what the binding itself allocates */
     mr_buf notes;            /* words */
+    size_t body_bytes;       /* in ArrayBuffers since the collector was last made to look */
     uint64_t bad_records;    /* records that C refused */
 } mr_rings;
 

@@ -42,8 +42,11 @@ static void step_out(mr_conn *c, bool is_last)
     c->is_answered &= ~bit;
     c->is_thirsty &= ~bit;
     if (c->is_watched & bit) {
+        if (c->is_leaving & bit) /* so far behind that its bit is needed */
+            c->engine->handlers->on_note(c->engine->owner, c->id, seq - MR_PIPELINE_MAX,
+                                         MR_NOTE_ANSWERED);
         c->is_watched &= ~bit;
-        c->engine->handlers->on_note(c->engine->owner, c->id, seq, MR_NOTE_ANSWERED);
+        c->is_leaving |= bit; /* told when the queue has left */
     }
     if (is_last) {
         /* What was asked behind a last answer is not processed (RFC 9112 9.6). */
@@ -56,6 +59,8 @@ static void step_out(mr_conn *c, bool is_last)
 static void after_answers(mr_conn *c)
 {
     uint32_t in_flight = mr_conn_in_flight(c);
+    if (c->is_leaving != 0 && !(c->flags & MR_CONN_IS_DIRTY) && c->link.unsent == NULL)
+        mr_conn_tell_left(c); /* its end was no octet: no flush will */
     if (c->state == MR_CONN_CLOSING && in_flight == 0)
         mr_out_mark(c->engine, c);
     else if (in_flight == 0 && !(c->flags & MR_CONN_IS_DIRTY) && c->state == MR_CONN_OPEN)

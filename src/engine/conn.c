@@ -37,7 +37,7 @@ void mr_conn_uncount(mr_conn *c)
     atomic_fetch_sub_explicit(&e->seat->load, 1, memory_order_relaxed);
     if (c->flags & MR_CONN_IS_COUNTED)
         mr_fleet_dismiss(e->fleet);
-    c->flags &= (uint8_t)~MR_CONN_IS_COUNTED;
+    c->flags &= (uint16_t)~MR_CONN_IS_COUNTED;
 }
 
 /* ---- ending ---- */
@@ -64,6 +64,20 @@ void mr_conn_tell_drained(mr_conn *c)
     c->engine->handlers->on_note(c->engine->owner, c->id, c->out_seq, MR_NOTE_DRAINED);
 }
 
+/* The exchanges behind out_seq whose watchers are still to be told. */
+static void tell_leaving(mr_conn *c, mr_note note)
+{
+    for (uint32_t back = MR_PIPELINE_MAX; c->is_leaving != 0 && back > 0; back--) {
+        uint64_t bit = mr_conn_bit(c->out_seq - back);
+        if (!(c->is_leaving & bit))
+            continue;
+        c->is_leaving &= ~bit;
+        c->engine->handlers->on_note(c->engine->owner, c->id, c->out_seq - back, note);
+    }
+}
+
+void mr_conn_tell_left(mr_conn *c) { tell_leaving(c, MR_NOTE_ANSWERED); }
+
 void mr_conn_kill(mr_conn *c)
 {
     mr_engine *e = c->engine;
@@ -74,6 +88,7 @@ void mr_conn_kill(mr_conn *c)
     c->state = MR_CONN_DEAD;
     e->net->close(&c->link);
     mr_wheel_clear(&e->wheel, &c->timer);
+    tell_leaving(c, MR_NOTE_LOST);
     mr_conn_drop_exchanges(c);
     c->next_dead = e->dead;
     e->dead = c;
@@ -186,14 +201,26 @@ static bool is_taking_content(const mr_conn *c)
            !(c->flags & MR_CONN_IS_WAITING) && !mr_h1_holds_content_back(c);
 }
 
+/* More that is queued is no progress. */
+static void touch_sending(mr_conn *c)
+{
+    if ((c->flags & MR_CONN_IS_SENDING) && c->sent_mark == c->link.sent_mark)
+        return;
+    c->flags |= MR_CONN_IS_SENDING;
+    c->sent_mark = c->link.sent_mark;
+    mr_conn_set_deadline(c, c->engine->timeouts.send_ms);
+}
+
 void mr_conn_touch(mr_conn *c)
 {
     const mr_timeouts *t = &c->engine->timeouts;
     if (c->link.unsent != NULL) {
-        c->sent_mark = c->link.sent_mark;
-        mr_conn_set_deadline(c, t->send_ms);
-    } else if (c->state == MR_CONN_LINGERING) {
-        mr_conn_set_deadline(c, t->linger_ms);
+        touch_sending(c);
+        return;
+    }
+    c->flags &= (uint16_t)~MR_CONN_IS_SENDING;
+    if (c->state == MR_CONN_LINGERING) {
+        mr_conn_set_deadline(c, t->linger_ms > 0 ? t->linger_ms : 1); /* 0 is not "never" here */
     } else if (is_taking_content(c)) {
         set_deadline_at(c, mr_h1_content_deadline_ms(c));
     } else if (mr_conn_in_flight(c) > 0 || (c->flags & MR_CONN_IS_WAITING)) {
@@ -223,6 +250,8 @@ void mr_conn_on_timer(mr_conn *c)
         c->deadline_ms = UINT64_MAX; /* our turn to act; the answer sets the next deadline */
     else if (c->flags & MR_CONN_AWAITS_PROXY)
         mr_conn_kill(c);
+    else if (c->input == NULL && e->net->has_input(&c->link))
+        mr_conn_set_deadline(c, 1); /* it came in time: read it first */
     else if (c->input == NULL)
         mr_conn_finish(c);
     else {
@@ -331,7 +360,7 @@ static void linger_on(mr_conn *c)
 
 static void use_proxy_header(mr_conn *c, const mr_proxy *header)
 {
-    c->flags &= (uint8_t)~MR_CONN_AWAITS_PROXY;
+    c->flags &= (uint16_t)~MR_CONN_AWAITS_PROXY;
     if (!header->has_source)
         return;
     c->peer = (mr_peer){.family = header->family, .port = header->port};
@@ -417,6 +446,7 @@ static void on_drained(void *owner, mr_link *link)
 {
     mr_conn *c = (mr_conn *)link;
     (void)owner;
+    mr_conn_tell_left(c);
     if (c->state == MR_CONN_LINGERING && (c->flags & MR_CONN_SAW_EOF)) {
         mr_conn_kill(c);
         return;

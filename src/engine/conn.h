@@ -43,7 +43,8 @@ enum {                            /* mr_conn.flags */
     MR_CONN_IS_READY = 1u << 4,   /* `incoming` is complete but could not be handed up yet */
     MR_CONN_AWAITS_PROXY = 1u << 5, /* a PROXY header must come first; `input` has its beginning */
     MR_CONN_IS_COUNTED = 1u << 6,   /* among the fleet's connections */
-    MR_CONN_IS_RATED = 1u << 7      /* its next request was counted against the rate limit already */
+    MR_CONN_IS_RATED = 1u << 7,     /* its next request was counted against the rate limit already */
+    MR_CONN_IS_SENDING = 1u << 8    /* its deadline is for progress of the queue, from sent_mark on */
 };
 
 /* A piece of an answer that waits for earlier answers: octets of our own around octets that are
@@ -89,8 +90,8 @@ typedef struct mr_conn {
     struct mr_engine *engine; /* borrowed; outlives every conn */
     uint64_t id;              /* of the slab; constant */
     /* what every exchange touches comes first: two cache lines with the above */
-    uint8_t state; /* mr_conn_state */
-    uint8_t flags;
+    uint8_t state;  /* mr_conn_state */
+    uint16_t flags; /* MR_CONN_... */
     uint32_t request_count;
     uint32_t in_seq;  /* number of the next request */
     uint32_t out_seq; /* the exchange whose answer goes out next; in_seq - out_seq are in flight */
@@ -105,6 +106,7 @@ typedef struct mr_conn {
     uint64_t is_chunked;   /* of a stream: in the chunked coding */
     uint64_t is_final;     /* of a stream: the connection ends behind it */
     uint64_t is_thirsty;   /* its writer waits for the queue to empty */
+    uint64_t is_leaving;   /* watched, behind out_seq: answered, but not all of it has left */
     uint64_t deadline_ms; /* the true one; the timer may fire earlier. UINT64_MAX: none */
     struct mr_conn *next_dirty;
     mr_buf *input;         /* owned: octets not yet parsed; NULL when there are none */
@@ -137,6 +139,8 @@ void mr_conn_uncount(mr_conn *c);
 void mr_conn_finish(mr_conn *c);
 /* Tells the writer whose turn it is that all it wrote has left. */
 void mr_conn_tell_drained(mr_conn *c);
+/* Tells who watched answers that all of them has left. */
+void mr_conn_tell_left(mr_conn *c);
 /* Forgets the exchanges that are still in flight: their answers will be stale. */
 void mr_conn_drop_exchanges(mr_conn *c);
 /* Ends `ms` from now unless moved; 0: never. */

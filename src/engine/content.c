@@ -111,7 +111,7 @@ void mr_h1_fail_content(mr_conn *c, unsigned status)
     uint32_t seq = in->seq;
     mr_h1_lose_content(c, note_of(status));
     mr_conn_free_incoming(c);
-    c->flags &= (uint8_t)~(MR_CONN_IS_WAITING | MR_CONN_IS_READY);
+    c->flags &= (uint16_t)~(MR_CONN_IS_WAITING | MR_CONN_IS_READY);
     if (!is_handed_up) {
         mr_h1_refuse(c, status);
         return;

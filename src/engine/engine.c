@@ -140,7 +140,7 @@ void mr_engine_destroy(mr_engine *e)
     e->handlers = &silent;
     while (e->conns != NULL && (c = mr_slab_next(e->conns, &cursor, &id)) != NULL) {
         mr_conn_kill(c);
-        c->flags &= (uint8_t)~MR_CONN_IS_LISTED;
+        c->flags &= (uint16_t)~MR_CONN_IS_LISTED;
     }
     e->listed_first = e->listed_last = NULL;
     mr_out_flush(e); /* sends nothing any more, but returns leases */
@@ -253,7 +253,7 @@ bool mr_engine_resume(mr_engine *e)
     e->listed_first = e->listed_last = NULL;
     while (c != NULL) {
         mr_conn *next = c->next_listed;
-        c->flags &= (uint8_t)~MR_CONN_IS_LISTED;
+        c->flags &= (uint16_t)~MR_CONN_IS_LISTED;
         mr_h1_resume(c);
         c = next;
     }
@@ -296,7 +296,7 @@ static void migrate(mr_conn *c)
         return;
     }
     if (e->handlers->on_leave(e->owner, fd, &c->peer))
-        c->flags &= (uint8_t)~MR_CONN_IS_COUNTED; /* the count goes with it */
+        c->flags &= (uint16_t)~MR_CONN_IS_COUNTED; /* the count goes with it */
     else
         close(fd);
     mr_conn_kill(c);
@@ -344,7 +344,13 @@ mr_rc mr_engine_watch(mr_engine *e, uint64_t connection, uint32_t seq)
 {
     mr_conn *c = mr_slab_get(e->conns, connection);
     MR_ON_THREAD(e);
-    if (c == NULL || c->state == MR_CONN_DEAD || seq - c->out_seq >= mr_conn_in_flight(c))
+    if (c == NULL || c->state == MR_CONN_DEAD)
+        return MR_GONE;
+    if (c->out_seq - seq - 1 < MR_PIPELINE_MAX && (c->link.unsent || (c->flags & MR_CONN_IS_DIRTY))) {
+        c->is_leaving |= mr_conn_bit(seq); /* answered already, but it may still be lost */
+        return MR_OK;
+    }
+    if (seq - c->out_seq >= mr_conn_in_flight(c))
         return MR_GONE;
     c->is_watched |= mr_conn_bit(seq);
     if (c->flags & MR_CONN_SAW_EOF)

@@ -198,7 +198,8 @@ typedef enum mr_waiting { MR_IS_OVER, MR_IS_WAITING, MR_IS_WAITING_ENDED } mr_wa
 /* Whether the exchange still waits for the end of its answer and the client is there; _ENDED: it has
  * closed its side. */
 mr_waiting mr_engine_is_waiting(const mr_engine *engine, uint64_t connection, uint32_t seq);
-/* Asks for MR_NOTE_LOST or MR_NOTE_ANSWERED, and before it MR_NOTE_PEER_ENDED. MR_GONE: it is over already. */
+/* Asks for MR_NOTE_LOST or MR_NOTE_ANSWERED (all of the answer was given to the system), and before it
+ * MR_NOTE_PEER_ENDED. MR_GONE: it is over already. */
 mr_rc mr_engine_watch(mr_engine *engine, uint64_t connection, uint32_t seq) MR_MUST_CHECK;
 
 /* ---- streamed answers: after mr_engine_respond() with MR_RESPONSE_STREAM ---- */

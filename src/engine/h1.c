@@ -124,7 +124,7 @@ static uint32_t start_exchange(mr_conn *c, const mr_exchange *x)
     c->engine->stats.requests++;
     bool is_last = is_final(c, x->head);
     uint32_t seq = new_exchange(c, x->head);
-    c->flags &= (uint8_t)~MR_CONN_IS_RATED;
+    c->flags &= (uint16_t)~MR_CONN_IS_RATED;
     mr_journal_begin(c, seq, x->route, x->is_handed_up, x->bytes, x->head, x->fields);
     if (is_last && x->is_streamed)
         c->is_final |= mr_conn_bit(seq); /* its content must still be read */
@@ -234,7 +234,7 @@ static mr_rc act_on_incoming(mr_conn *c)
         c->flags |= MR_CONN_IS_READY;
         return rc;
     }
-    c->flags &= (uint8_t)~MR_CONN_IS_READY;
+    c->flags &= (uint16_t)~MR_CONN_IS_READY;
     mr_conn_free_incoming(c);
     return rc;
 }
@@ -490,7 +490,7 @@ void mr_h1_resume(mr_conn *c)
         return;
     if ((c->flags & MR_CONN_IS_WAITING) && c->incoming != NULL)
         mr_h1_content_resumed(c);
-    c->flags &= (uint8_t)~MR_CONN_IS_WAITING;
+    c->flags &= (uint16_t)~MR_CONN_IS_WAITING;
     c->engine->net->want_data(&c->link, true);
     if (c->input != NULL)
         parse_kept(c);

@@ -139,9 +139,11 @@ static void flush_conn(mr_engine *e, mr_conn *c)
     bool is_last = is_last_flush(c);
     size_t queued_before = mr_link_unsent_bytes(&c->link);
     c->first_piece = c->last_piece = 0;
-    c->flags &= (uint8_t)~MR_CONN_IS_DIRTY;
+    c->flags &= (uint16_t)~MR_CONN_IS_DIRTY;
     mr_rc rc = c->state == MR_CONN_DEAD ? MR_CLOSED : send_pieces(e, c, first, is_last);
     return_leases(&e->out, first);
+    if (rc == MR_OK && c->is_leaving != 0 && c->link.unsent == NULL)
+        mr_conn_tell_left(c);
     /* One answer may be of any size (its maker had it in memory whole); a queue that grows may not. */
     bool is_over = queued_before > 0 && mr_link_unsent_bytes(&c->link) > e->limits.held_bytes;
     if ((rc != MR_OK && rc != MR_AGAIN) || is_over)

@@ -143,6 +143,12 @@ static int epoll_detach(mr_link *link)
     return fd;
 }
 
+static bool epoll_has_input(mr_link *link)
+{
+    uint8_t octet;
+    return link->fd >= 0 && recv(link->fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static mr_rc queue_rest(mr_link *link, const mr_piece_out *pieces, int count, size_t sent,
                         unsigned flags)
 {
@@ -417,5 +423,6 @@ const mr_transport_ops mr_transport_epoll = {
     .want_data = epoll_want_data,
     .send = epoll_send,
     .detach = epoll_detach,
+    .has_input = epoll_has_input,
     .close = epoll_close,
 };

@@ -118,6 +118,8 @@ struct mr_transport_ops {
     /* Lets go of a link with an empty queue, which is closed then, and gives its descriptor to the
      * caller. -1: no descriptor is to be had, nothing happened. */
     int (*detach)(mr_link *link);
+    /* Whether octets have come that were not received yet. */
+    bool (*has_input)(mr_link *link);
     /* Closes at once; unread input makes the kernel reset the peer. Idempotent. */
     void (*close)(mr_link *link);
 };

@@ -134,6 +134,14 @@ static int uv_detach(mr_link *link)
     return copy;
 }
 
+static bool uv_has_input(mr_link *link)
+{
+    uv_os_fd_t fd;
+    uint8_t octet;
+    return (link->flags & LINK_IS_OPEN) && uv_fileno(handle_of(link->stream), &fd) == 0 &&
+           recv(fd, &octet, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static void report_gone(mr_link *link)
 {
     if (!(link->flags & LINK_IS_OPEN) || (link->flags & LINK_IS_DEAD))
@@ -547,6 +555,7 @@ void mr_uv_net_init(mr_uv_net *net, struct uv_loop_s *loop, void (*on_event)(voi
                                .want_data = uv_want_data,
                                .send = uv_send,
                                .detach = uv_detach,
+                               .has_input = uv_has_input,
                                .close = uv_link_close},
                        .loop = loop,
                        .on_event = on_event,

@@ -49,6 +49,7 @@ typedef struct rig_line {
     bool is_fin_ahead; /* FIN follows the queue */
     bool has_fin;      /* the client saw our FIN */
     bool wants_data;
+    bool has_unread; /* octets wait that no on_data has brought */
     uint32_t send_calls;
 } rig_line;
 
@@ -272,6 +273,8 @@ static mr_rc sim_send(mr_link *link, const mr_piece_out *pieces, int count, unsi
     return link->unsent != NULL ? MR_AGAIN : MR_OK;
 }
 
+static bool sim_has_input(mr_link *link) { return link->fd >= 0 && line_of(link)->has_unread; }
+
 static void sim_close(mr_link *link) {
     if (link->fd < 0)
         return;
@@ -300,6 +303,7 @@ static const mr_transport_ops sim_transport = {.name = "memory",
                                                .attach = sim_attach,
                                                .want_data = sim_want_data,
                                                .send = sim_send,
+                                               .has_input = sim_has_input,
                                                .close = sim_close};
 
 /* ---- handlers ---- */

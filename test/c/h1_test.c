@@ -596,7 +596,9 @@ static void watching(void) {
           mr_engine_watch(rig.engine, id, 2) == MR_OK);
     CHECK(mr_engine_watch(rig.engine, id, 3) == MR_GONE);
     CHECK(rig_answer(1, "x") == MR_OK && rig.done_count == 0);
-    CHECK(rig_answer(0, "x") == MR_OK && rig.done_count == 1);
+    CHECK(rig_answer(0, "x") == MR_OK && rig.done_count == 0); /* nothing has left yet */
+    rig_turn();
+    CHECK(rig.done_count == 1);
     CHECK(rig.done[0].seq == 1 && rig.done[0].is_answered && rig.done[0].connection == id);
     CHECK(mr_engine_watch(rig.engine, id, 1) == MR_GONE);
     rig_turn();
@@ -606,6 +608,47 @@ static void watching(void) {
     CHECK(mr_engine_watch(rig.engine, id, 2) == MR_GONE);
     rig_close();
     CHECK(rig.done_count == 0); /* destroy() is silent */
+}
+
+/* ... and ANSWERED only when the socket has taken all of it. */
+static void watching_slow(bool is_read_in_the_end) {
+    rig_open("watching a slow reader", NULL);
+    uint32_t a = rig_connect();
+    rig_send(a, RIG_GET RIG_GET);
+    rig_turn();
+    uint64_t id = rig.requests[0].connection;
+    rig.lines[a].room = 10;
+    CHECK(mr_engine_watch(rig.engine, id, 0) == MR_OK);
+    CHECK(rig_answer(0, "x") == MR_OK && rig_answer(1, "y") == MR_OK);
+    CHECK(mr_engine_watch(rig.engine, id, 1) == MR_OK); /* answered, not yet gone */
+    rig_turn();
+    CHECK(rig.done_count == 0);
+    if (is_read_in_the_end) {
+        rig.lines[a].room = SIZE_MAX;
+        rig_turn();
+    } else {
+        rig.transport->events->on_gone(rig.transport->owner, rig.lines[a].link);
+    }
+    CHECK(rig.done_count == 2 && rig.done[0].seq == 0 && rig.done[1].seq == 1);
+    CHECK(rig.done[0].is_answered == is_read_in_the_end && rig.done[1].is_answered == is_read_in_the_end);
+    rig_close();
+}
+
+/* A request that is there when the idle time-out fires is read. */
+static void idle_with_input(void) {
+    rig_open("input at the idle time-out", NULL);
+    uint32_t a = rig_connect();
+    rig_send(a, RIG_GET);
+    rig_turn();
+    CHECK(rig_answer(0, "x") == MR_OK);
+    rig_turn();
+    rig.lines[a].has_unread = true;
+    rig_pass(80000);
+    CHECK(rig_conn_state(a) == MR_CONN_OPEN);
+    rig.lines[a].has_unread = false;
+    rig_pass(2);
+    CHECK(rig_conn_state(a) != MR_CONN_OPEN);
+    rig_close();
 }
 
 /* Numbers of exchanges go round. */
@@ -654,6 +697,9 @@ int main(void) {
     refusals();
     held_limit();
     watching();
+    watching_slow(true);
+    watching_slow(false);
+    idle_with_input();
     numbers_wrap();
     return 0;
 }

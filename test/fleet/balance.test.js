@@ -178,6 +178,28 @@ test('select: connections for a thread whose mailbox is full go to others, and n
   }, { descriptors: 12000 })
 })
 
+test('connections on their way to a thread that ends go to others', async (t) => {
+  await run(t, async () => {
+    const assert = require('node:assert')
+    const { crowd, leave, open, quiet, request, shares, switches, until } = require('../fleet/_fleet')
+    const workers = new Map()
+    process.on('worker', (worker) => workers.set(worker.threadId, worker))
+    const { flag, hold, isHanging } = switches()
+    quiet()
+    const fleet = await open({ threads: 2, stuckAfter: 3600_000, select: () => 0, workerData: { flag } })
+    const [stuck] = await crowd(fleet, 1)
+    stuck.write(request('GET', '/stuck'))
+    await until('it hangs', isHanging)
+    const clients = crowd(fleet, 50)
+    await until('they wait in its mailbox', () => fleet.health().threads[0].mailboxDepth >= 50)
+    hold() // nobody takes its place yet
+    workers.get(stuck.threadId).terminate()
+    assert.deepStrictEqual(shares(await clients, 2), [0, 50])
+    leave([stuck, ...await clients])
+    await fleet.close({ deadline: 0 })
+  })
+})
+
 test('admit: only false refuses, and it is asked before select', async (t) => {
   await run(t, async () => {
     const assert = require('node:assert')

@@ -4,6 +4,7 @@
 const { test } = require('node:test')
 const assert = require('node:assert')
 const { once } = require('node:events')
+const { Worker } = require('node:worker_threads')
 const { AsyncLocalStorage } = require('node:async_hooks')
 const { serve, reply, param } = require('../..')
 const { start, connect, exchange, ask, request, deferred, quiet } = require('./_client')
@@ -475,4 +476,37 @@ test('a handler that throws while a reload is under way', async (t) => {
   const responses = await exchange(server, request('GET', '/').repeat(2), ['GET', 'GET'])
   assert.strictEqual(responses[0].status, 500)
   assert.strictEqual((await ask(server, 'GET', '/')).body, 'new')
+})
+
+test('a request that came before the idle time-out is answered, however late the loop finds it', async (t) => {
+  const server = await start(t, {
+    timeouts: { keepAlive: 500 },
+    handler (req, res) {
+      if (req.path !== '/block') return 'ok'
+      setTimeout(() => { // a timer: the loop goes on to time-outs, not to sockets
+        const until = Date.now() + 1500
+        while (Date.now() < until);
+        res.send('blocked')
+      }, 10)
+    }
+  })
+  // The client writes while this thread is blocked: from another one.
+  const worker = new Worker(`
+    const { workerData, parentPort } = require('node:worker_threads')
+    const net = require('node:net')
+    const get = (path) => 'GET ' + path + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'
+    const idle = net.connect(workerData, '127.0.0.1')
+    let text = ''
+    idle.on('data', (bytes) => {
+      text += bytes
+      if (text.split('HTTP/1.1').length > 2) parentPort.postMessage(text)
+    })
+    idle.on('close', () => parentPort.postMessage(text))
+    idle.write(get('/first'))
+    const other = net.connect(workerData, '127.0.0.1', () => setTimeout(() => other.write(get('/block')), 100))
+    setTimeout(() => idle.write(get('/second')), 300)
+  `, { eval: true, workerData: server.port })
+  t.after(() => worker.terminate())
+  const [text] = await once(worker, 'message')
+  assert.strictEqual(text.match(/HTTP\/1\.1 200/g)?.length, 2, text)
 })

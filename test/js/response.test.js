@@ -3,6 +3,7 @@
 
 const { test } = require('node:test')
 const assert = require('node:assert')
+const { setTimeout: sleep } = require('node:timers/promises')
 const { template, reply, query } = require('../..')
 const { start, ask, exchange, request, connect, deferred, quiet } = require('./_client')
 
@@ -262,6 +263,23 @@ test('finished resolves to true once the answer left', async (t) => {
     res.send('x')
   })
   assert.strictEqual(await done.promise, true)
+})
+
+test('finished waits until all of a large answer has left, and is false when the client resets before', async (t) => {
+  const given = deferred()
+  const server = await start(t, {
+    handler (req, res) {
+      given.resolve({ outcome: res.finished })
+      res.send(Buffer.alloc(64 << 20))
+    }
+  })
+  const client = connect(server)
+  client.socket.pause()
+  client.write(request('GET', '/'))
+  const { outcome } = await given.promise
+  assert.strictEqual(await Promise.race([outcome, sleep(300, 'waits')]), 'waits')
+  client.reset()
+  assert.strictEqual(await outcome, false)
 })
 
 test('finished asked for afterwards resolves as well', async (t) => {
