@@ -15,6 +15,7 @@ class Crew {
   #binding
   #servers = new Set() // { close({ deadline, grace }), migrate(seat, deadline) } of this thread
   #hooks = []
+  #permits = new Map() // row -> Set of functions
   #isLeaving = false
   #isUp = false
   #keys = new Map() // listener's key -> how often this thread has asked for it
@@ -36,6 +37,10 @@ class Crew {
     return this.office.handle
   }
 
+  get seat () {
+    return this.#data.seat
+  }
+
   get index () {
     return this.#data.thread
   }
@@ -53,6 +58,12 @@ class Crew {
     const count = (this.#keys.get(where) ?? 0) + 1
     this.#keys.set(where, count)
     return `${where}#${count}`
+  }
+
+  // drain: called when a permit of the route's row may be had.
+  onPermit (row, drain) {
+    if (!this.#permits.has(row)) this.#permits.set(row, new Set())
+    this.#permits.get(row).add(drain)
   }
 
   // Awaited before the thread ends.
@@ -82,6 +93,10 @@ class Crew {
         break
       case 'gone':
         this.office.seatGone(message.seat)
+        for (const drains of this.#permits.values()) for (const drain of drains) drain() // what it held is free
+        break
+      case 'permit':
+        for (const drain of this.#permits.get(message.row) ?? []) drain()
     }
   }
 

@@ -8,6 +8,7 @@ const { createIsolation } = require('./context')
 const { Dispatcher, METHOD_NAMES } = require('./dispatch')
 const { chooseTransport } = require('./load')
 const { crew } = require('./crew')
+const { withPermits } = require('./permits')
 const { FleetOfOne, needsFleet } = require('./fleet-of-one')
 const {
   addressesOf, clearStale, expand, isAbstract, listenFault, packRanges, tcpAddress, unixAddress
@@ -56,7 +57,7 @@ function install (dispatcher, app) {
       const name = Buffer.from(entry.methods === null ? entry.pattern : `${entry.methods.join(',')} ${entry.pattern}`)
       if (entry.kind === 'handler') {
         binding.addRoute(handle, pattern, maskOf(entry.methods), handlers.length, NO_REPLY, 0, entry.bodyBytes, name)
-        handlers.push(entry)
+        handlers.push(withPermits(entry, name, binding, dispatcher.member))
       } else if (entry.kind === 'live') {
         binding.addRoute(handle, pattern, maskOf(entry.methods), NO_HANDLER, NO_REPLY, LIVE[entry.what], 0, name)
       } else {
@@ -219,7 +220,7 @@ async function createServer (options, app, binding) {
   const alone = crew === null && needsFleet(options) ? new FleetOfOne(binding) : null
   dispatcher.onEnd = () => alone?.end()
   try {
-    const member = crew?.handle ?? alone?.handle
+    const member = dispatcher.member = crew?.handle ?? alone?.handle
     dispatcher.open(binding.create(coreOptions(options, chooseTransport(binding).transport), dispatcher.onBatch, member))
     install(dispatcher, app)
     const addresses = await listen(binding, dispatcher.handle, options.listeners)

@@ -17,6 +17,7 @@ const { closes } = require('./fields')
 const { MillraceServer } = require('./server')
 const { TEXT, headText, reasonOf, hasNoLength, hasNoContent } = require('./head')
 const { Body, LOST, contentFault } = require('./body')
+const { withPermits } = require('./permits')
 const { Intake } = require('./intake')
 const { run, plain } = require('./settle')
 const { splitTarget } = require('./target')
@@ -737,11 +738,16 @@ function force (server) {
   }
 }
 
+// The handlers of routes with a limit keep it.
+function withLimits (app) {
+  return app.with(app.entries.map((entry) => withPermits(entry, null, null, undefined)))
+}
+
 async function createServer (options, app) {
   const { outgoingBytes } = options.limits
   const server = {
     options,
-    app,
+    app: withLimits(app),
     sockets: new Set(),
     isStopping: false,
     http: null,
@@ -754,7 +760,7 @@ async function createServer (options, app) {
   const addresses = await listen(server, options.listeners)
   return new MillraceServer(options, 'node', {
     addresses,
-    swap (next) { server.app = next },
+    swap (next) { server.app = withLimits(next) },
     stop: (grace) => stop(server, grace),
     force: () => force(server)
   })

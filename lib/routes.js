@@ -21,6 +21,7 @@ const READS = Object.freeze(['GET']) // and HEAD, which falls back to GET
 const KEY = /^(?:([A-Za-z-]+)[ \t]+)?(.*)$/s
 const LITERAL = /^[\x21-\x7e]*$/
 const NAME = /^[A-Za-z_]\w*$/
+const CONCURRENCY_MAX = 1000000
 const BODY_MAX = 2147483647
 
 function refuse (key, why) {
@@ -78,17 +79,18 @@ function closingHandler (route) {
   return (req, res) => { res.reply(route) }
 }
 
-function entryOf (key, { pattern, params, bodyBytes }, methods, value) {
+function entryOf (key, route, methods, value) {
+  const { pattern, params, bodyBytes, concurrency } = route
   if (typeof value === 'string') {
     return { pattern, params, methods: methods ?? READS, kind: 'fixed', descriptor: fixedText(value), fn: null, bodyBytes }
   }
   const descriptor = value?.[kReply]
   if (descriptor !== undefined) {
     checkPlaceholders(key, descriptor, params)
-    if (descriptor.close) return { pattern, params, methods: methods ?? READS, kind: 'handler', descriptor: null, fn: closingHandler(value), bodyBytes }
+    if (descriptor.close) return { pattern, params, methods: methods ?? READS, kind: 'handler', descriptor: null, fn: closingHandler(value), bodyBytes, concurrency: null }
     return { pattern, params, methods: methods ?? READS, kind: descriptor.kind, descriptor, fn: null, bodyBytes }
   }
-  if (typeof value === 'function') return { pattern, params, methods, kind: 'handler', descriptor: null, fn: value, bodyBytes }
+  if (typeof value === 'function') return { pattern, params, methods, kind: 'handler', descriptor: null, fn: value, bodyBytes, concurrency }
   throw refuse(key, value instanceof Template ? 'a template needs a body: use reply({ … }), or res.reply(template, body) in a function.' : `${show(value)} cannot be a route.`)
 }
 
@@ -98,11 +100,21 @@ function isTable (value) {
   return proto === Object.prototype || proto === null
 }
 
+// { most, queue } of a table's `limits`, or null: any number.
+function concurrencyOf (key, { concurrency, queue = 0 }) {
+  if (concurrency === undefined) return null
+  for (const [name, value, least] of [['concurrency', concurrency, 1], ['queue', queue, 0]]) {
+    if (Number.isInteger(value) && value >= least && value <= CONCURRENCY_MAX) continue
+    throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `limits.${name} of route '${key}' is an integer from ${least} to ${CONCURRENCY_MAX} (requests), not ${show(value)}.`)
+  }
+  return { most: concurrency, queue }
+}
+
 // The limit of a table's `limits`; 0: the server's.
 function bodyBytesOf (key, limits) {
   if (limits === undefined) return 0
   if (limits === null || typeof limits !== 'object') throw refuse(key, `its limits are an object, not ${show(limits)}.`)
-  checkKeys(limits, ['bodyBytes'], 'limit of a route named', (text) => refuse(key, text))
+  checkKeys(limits, ['bodyBytes', 'concurrency', 'queue'], 'limit of a route named', (text) => refuse(key, text))
   const { bodyBytes } = limits
   if (bodyBytes === undefined) return 0
   if (Number.isInteger(bodyBytes) && bodyBytes >= 1 && bodyBytes <= BODY_MAX) return bodyBytes
@@ -111,13 +123,14 @@ function bodyBytesOf (key, limits) {
 
 function entriesOf (key, value) {
   const [, method, pattern] = KEY.exec(key)
-  const route = { pattern, params: paramsOf(key, pattern), bodyBytes: 0 }
+  const route = { pattern, params: paramsOf(key, pattern), bodyBytes: 0, concurrency: null }
   const own = method === undefined ? null : [method]
   if (method !== undefined) checkMethod(key, method)
   if (!isTable(value)) return [entryOf(key, route, own, value)]
   const { limits, ...answers } = value
   const methods = Object.keys(answers)
   route.bodyBytes = bodyBytesOf(key, limits)
+  route.concurrency = concurrencyOf(key, limits ?? {})
   if (methods.length === 0) throw refuse(key, 'its table of methods is empty.')
   if (Object.hasOwn(answers, 'handler')) {
     if (methods.length > 1) throw refuse(key, 'its table has either a handler, for every method, or methods.')
@@ -169,6 +182,11 @@ class App {
     this.entries = entries
     this.handler = handler // function | null
     this.error = error // function | null
+  }
+
+  // The same with other entries.
+  with (entries) {
+    return new App(entries, this.handler, this.error)
   }
 
   get router () {

@@ -81,3 +81,91 @@ bool mr_shared_read(napi_env env, napi_value o, mr_member *m, mr_shared_room *ro
     return mr_prop_u32(env, o, "lagLimit", &options->lag_limit_ms) &&
            read_rate(env, o, m, room, options) && read_access(env, o, m, options);
 }
+
+/* ---- permits ---- */
+
+static mr_member *permit_args(napi_env env, napi_callback_info info, uint32_t *row, uint32_t *most)
+{
+    napi_value args[3];
+    mr_member *m = mr_args(env, info, 3, args) ? mr_member_of(env, args[0]) : NULL;
+    if (m == NULL || !mr_arg_u32(env, args[1], "row", row) ||
+        (most != NULL && !mr_arg_u32(env, args[2], "most", most)))
+        return NULL;
+    return m;
+}
+
+static napi_value call_route_row(napi_env env, napi_callback_info info)
+{
+    napi_value args[2], out = NULL;
+    const uint8_t *name;
+    size_t len;
+    mr_member *m = mr_args(env, info, 2, args) ? mr_member_of(env, args[0]) : NULL;
+    if (m != NULL && mr_arg_bytes(env, args[1], "name", &name, &len) && len > 0)
+        (void)napi_create_uint32(env, mr_fleet_route(m->fleet, (const char *)name, len), &out);
+    return out;
+}
+
+static napi_value call_take_permit(napi_env env, napi_callback_info info)
+{
+    napi_value out = NULL;
+    uint32_t row, most;
+    const mr_member *m = permit_args(env, info, &row, &most);
+    if (m != NULL)
+        (void)napi_get_boolean(env, mr_fleet_take_permit(m->fleet, m->seat, row, most), &out);
+    return out;
+}
+
+static napi_value call_await_permit(napi_env env, napi_callback_info info)
+{
+    uint32_t row;
+    const mr_member *m = permit_args(env, info, &row, NULL);
+    if (m != NULL)
+        mr_fleet_await_permit(m->fleet, m->seat, row);
+    return NULL;
+}
+
+static napi_value call_give_permit(napi_env env, napi_callback_info info)
+{
+    napi_value out = NULL;
+    uint32_t row;
+    const mr_member *m = permit_args(env, info, &row, NULL);
+    if (m == NULL)
+        return NULL;
+    uint32_t seat = mr_fleet_give_permit(m->fleet, m->seat, row);
+    (void)napi_create_double(env, seat == MR_NO_SEAT ? -1 : (double)seat, &out);
+    return out;
+}
+
+static napi_value call_pass_permit(napi_env env, napi_callback_info info)
+{
+    napi_value out = NULL;
+    uint32_t row;
+    const mr_member *m = permit_args(env, info, &row, NULL);
+    if (m == NULL)
+        return NULL;
+    uint32_t seat = mr_fleet_pass_permit(m->fleet, row);
+    (void)napi_create_double(env, seat == MR_NO_SEAT ? -1 : (double)seat, &out);
+    return out;
+}
+
+napi_status mr_shared_export(napi_env env, napi_value exports)
+{
+    static const struct {
+        const char *name;
+        napi_callback call;
+    } calls[] = {{"routeRow", call_route_row},
+                 {"takePermit", call_take_permit},
+                 {"awaitPermit", call_await_permit},
+                 {"givePermit", call_give_permit},
+                 {"passPermit", call_pass_permit}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        napi_value function;
+        napi_status status = napi_create_function(env, calls[i].name, NAPI_AUTO_LENGTH,
+                                                  calls[i].call, NULL, &function);
+        if (status == napi_ok)
+            status = napi_set_named_property(env, exports, calls[i].name, function);
+        if (status != napi_ok)
+            return status;
+    }
+    return napi_ok;
+}

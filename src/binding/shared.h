@@ -20,4 +20,11 @@ typedef struct mr_shared_room {
 bool mr_shared_read(napi_env env, napi_value object, mr_member *member, mr_shared_room *room,
                     mr_engine_options *options);
 
+/* The calls, for lib/ only:
+ *   routeRow(member, name) -> the row of a route of this name, for permits
+ *   takePermit(member, row, most) -> boolean, awaitPermit(member, row)
+ *   givePermit(member, row), passPermit(member, row) -> a seat to be told, or -1
+ */
+napi_status mr_shared_export(napi_env env, napi_value exports);
+
 #endif

@@ -145,6 +145,8 @@ mr_rc mr_fleet_listen(mr_fleet *f, uint32_t seat, const char *key, const mr_list
 
 int mr_fleet_watched_fd(mr_fleet *f, uint32_t listener)
 {
+    if (listener >= MR_FLEET_LISTENERS_MAX)
+        return -1;
     const mr_listener *l = &f->listeners[listener];
     return is_open(l) && l->balance != MR_BALANCE_REUSEPORT ? l->fds[0] : -1;
 }
@@ -202,10 +204,12 @@ void mr_fleet_close_listeners(mr_fleet *f)
 
 mr_rc mr_fleet_accept(mr_fleet *f, uint32_t listener, uint32_t which, mr_handed_socket *out)
 {
-    mr_listener *l = &f->listeners[listener];
     struct sockaddr_storage peer;
     socklen_t peer_len = sizeof peer;
-    if (listener >= MR_FLEET_LISTENERS_MAX || which >= l->fd_count)
+    if (listener >= MR_FLEET_LISTENERS_MAX)
+        return MR_AGAIN;
+    const mr_listener *l = &f->listeners[listener];
+    if (!is_open(l) || which >= l->fd_count)
         return MR_AGAIN;
     *out = (mr_handed_socket){.listener = listener};
     out->fd = accept4(l->fds[which], (struct sockaddr *)&peer, &peer_len,
@@ -216,6 +220,7 @@ mr_rc mr_fleet_accept(mr_fleet *f, uint32_t listener, uint32_t which, mr_handed_
     }
     switch (errno) {
     case EAGAIN:
+    case EINVAL: /* it listens no more: whoever gave us the socket has shut it down */
         return MR_AGAIN;
     case EMFILE:
     case ENFILE:
@@ -232,8 +237,8 @@ mr_rc mr_fleet_accept(mr_fleet *f, uint32_t listener, uint32_t which, mr_handed_
 static bool takes(const mr_fleet *f, uint32_t thread, uint32_t listener, uint64_t now_ns)
 {
     uint32_t seat = mr_fleet_seat_of(f, thread);
-    return seat != MR_NO_SEAT && mr_seat_state_of(&f->seats[seat]) == MR_SEAT_UP &&
-           is_user(&f->listeners[listener], seat) && !mr_fleet_is_stuck(f, seat, now_ns);
+    return seat != MR_NO_SEAT && listener < MR_FLEET_LISTENERS_MAX &&
+           mr_seat_state_of(&f->seats[seat]) == MR_SEAT_UP && is_user(&f->listeners[listener], seat) && !mr_fleet_is_stuck(f, seat, now_ns);
 }
 
 static uint32_t next_in_turn(mr_fleet *f, uint32_t listener, uint64_t now_ns)

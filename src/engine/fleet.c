@@ -210,13 +210,22 @@ void mr_fleet_leave(mr_fleet *f, uint32_t at)
 
 /* ---- what a thread leaves behind ---- */
 
-static void hand_on(mr_fleet *f, const mr_mail *mail)
+/* A connection that was on its way to a seat is not any more; whoever sent it has counted it. Never
+ * set to 0 instead: a sender may be between counting and finding that nobody is there. */
+static void uncount_on_way(mr_seat *seat)
+{
+    atomic_fetch_sub_explicit(&seat->load, 1, memory_order_relaxed);
+}
+
+static void hand_on(mr_fleet *f, mr_seat *seat, const mr_mail *mail)
 {
     mr_handed_socket socket;
-    if (read_socket(mail, &socket))
-        (void)!mr_fleet_hand_over(f, MR_NO_SEAT, &socket); /* else closed, and counted there */
-    else
+    if (!read_socket(mail, &socket)) {
         atomic_fetch_add_explicit(&f->mail_lost, 1, memory_order_relaxed);
+        return;
+    }
+    uncount_on_way(seat);
+    (void)!mr_fleet_hand_over(f, MR_NO_SEAT, &socket); /* else closed, and counted there */
 }
 
 void mr_fleet_reap(mr_fleet *f, uint32_t at)
@@ -225,6 +234,7 @@ void mr_fleet_reap(mr_fleet *f, uint32_t at)
     if (mr_seat_state_of(seat) != MR_SEAT_GONE)
         mr_fleet_leave(f, at); /* it never arrived */
     lock(f); /* after the tenant's own leaving: its reading is before ours */
+    mr_fleet_reap_permits(f, at);
     mr_meter_retire(&f->retired, &seat->meter);
     if (f->series != NULL)
         mr_series_retire(f->series, &seat->values);
@@ -234,12 +244,11 @@ void mr_fleet_reap(mr_fleet *f, uint32_t at)
         mr_mailbox *box = atomic_load_explicit(&seat->inbox[from], memory_order_acquire);
         mr_mail mail;
         while (box != NULL && mr_mailbox_peek(box, &mail)) {
-            hand_on(f, &mail);
+            hand_on(f, seat, &mail);
             mr_mailbox_pop(box);
         }
     }
     lock(f);
-    atomic_store_explicit(&seat->load, 0, memory_order_relaxed);
     set_state(seat, MR_SEAT_FREE);
     unlock(f);
 }
@@ -326,13 +335,15 @@ mr_rc mr_fleet_send_socket(mr_fleet *f, uint32_t from, uint32_t to, const mr_han
     return rc;
 }
 
-static void drop_stale(mr_fleet *f, const mr_mail *mail)
+static void drop_stale(mr_fleet *f, mr_seat *seat, const mr_mail *mail)
 {
     mr_handed_socket socket;
-    if (read_socket(mail, &socket))
-        mr_fleet_drop_socket(f, &socket);
-    else
+    if (!read_socket(mail, &socket)) {
         atomic_fetch_add_explicit(&f->mail_lost, 1, memory_order_relaxed);
+        return;
+    }
+    uncount_on_way(seat);
+    mr_fleet_drop_socket(f, &socket);
 }
 
 /* Returns false when the reader has enough. */
@@ -344,7 +355,7 @@ static bool read_box(mr_fleet *f, mr_seat *seat, uint32_t from, uint32_t *left,
     mr_mail mail;
     while (box != NULL && mr_mailbox_peek(box, &mail)) {
         if (mail.generation != generation)
-            drop_stale(f, &mail);
+            drop_stale(f, seat, &mail);
         else if (*left == 0 || !take(arg, from, &mail))
             return false;
         else

@@ -45,6 +45,12 @@ typedef enum mr_seat_state {
     MR_SEAT_GONE      /* its thread has left */
 } mr_seat_state;
 
+/* Of one route, by its row in the meters. */
+typedef struct mr_permits {
+    _Atomic uint32_t used;
+    _Atomic uint64_t waiting[MR_BELL_WORDS]; /* seats that want one, a bit each */
+} mr_permits;
+
 typedef struct mr_seat {
     mr_meter meter; /* first: it is aligned to cache lines; written by the seat's thread alone */
     mr_bell bell;
@@ -57,6 +63,7 @@ typedef struct mr_seat {
     _Atomic uint64_t pinged_ns;  /* since when it has not answered the supervisor; 0: it has */
     _Atomic uint64_t beat_ns;    /* when its loop last turned */
     mr_values values;            /* of the program's own metrics; made at the first definition */
+    uint32_t permits[MR_METER_ROUTES_MAX]; /* that it holds; its thread's, then the supervisor's */
     mr_meter_window window;      /* under the lock: whoever looks at its utilisation */
 } mr_seat;
 
@@ -112,6 +119,7 @@ typedef struct mr_fleet {
     _Atomic uint32_t current[MR_FLEET_THREADS_MAX];   /* seat of each thread, or MR_NO_SEAT */
     _Atomic uint64_t sockets_handed, sockets_dropped; /* by the supervisor */
     _Atomic uint64_t mail_lost;                       /* posted to threads that left before they read it */
+    mr_permits permits[MR_METER_ROUTES_MAX];
     pthread_mutex_t lock;
     /* under the lock */
     mr_mem mem;
@@ -234,6 +242,21 @@ size_t mr_fleet_rows(mr_fleet *fleet, uint64_t now_ns, mr_meter_row *rows);
 /* Defines a metric of the program's, and gives the seat's thread its values. */
 mr_rc mr_fleet_define(mr_fleet *fleet, uint32_t seat, const mr_series_def *def,
                       mr_series_place *place, const char **problem) MR_MUST_CHECK;
+
+/* ---- permits.c: concurrency of a route over all threads ---- */
+
+/* The seat's thread. Whether fewer than `most` are in use; then one more is, and the seat's. Routes
+ * beyond MR_METER_ROUTES_MAX have no limit. */
+bool mr_fleet_take_permit(mr_fleet *fleet, uint32_t seat, uint32_t row, uint32_t most);
+/* The seat's thread wants one when there is one; it tries again after this call, and when told. */
+void mr_fleet_await_permit(mr_fleet *fleet, uint32_t seat, uint32_t row);
+/* Gives one back. Returns a seat that waits, which the caller tells, or MR_NO_SEAT. */
+uint32_t mr_fleet_give_permit(mr_fleet *fleet, uint32_t seat, uint32_t row);
+/* A thread that was told has no use for it: another seat to be told, or MR_NO_SEAT. */
+uint32_t mr_fleet_pass_permit(mr_fleet *fleet, uint32_t row);
+/* The supervisor, of a seat whose thread has ended: what it held is free. Whoever waits is told by the
+ * caller. */
+void mr_fleet_reap_permits(mr_fleet *fleet, uint32_t seat);
 
 /* ---- what all threads share ---- */
 

@@ -150,9 +150,10 @@ mr_rc mr_fleet_health_text(mr_fleet *f, mr_mem *mem, mr_buf *out, uint64_t now_n
 mr_rc mr_fleet_define(mr_fleet *f, uint32_t seat, const mr_series_def *def, mr_series_place *place,
                       const char **problem)
 {
+    static const mr_series_limits usual = {0};
     mr_rc rc = MR_OK;
     lock(f);
-    if (f->series == NULL && (f->series = mr_series_create(&f->mem, NULL)) == NULL)
+    if (f->series == NULL && (f->series = mr_series_create(&f->mem, &usual)) == NULL)
         rc = MR_NOMEM;
     if (rc == MR_OK && f->seats[seat].values.slots == NULL)
         rc = mr_values_init(f->series, &f->seats[seat].values);

@@ -35,7 +35,7 @@ static mr_gate ask_rate(mr_conn *c, const uint8_t *bytes, const mr_h1_head *head
     }
     mr_meter_add(&e->seat->meter.refused_rate, 1);
     /* Rounded up: who waits that long is let in. */
-    uint64_t retry_s = verdict.retry_after_ns / 1000000000u + 1;
+    uint64_t retry_s = (verdict.retry_after_ns + 999999999u) / 1000000000u;
     return (mr_gate){429, retry_s > UINT32_MAX ? UINT32_MAX : (uint32_t)retry_s};
 }
 

@@ -136,9 +136,9 @@ void mr_journal_begin(mr_conn *c, uint32_t seq, uint32_t route, bool is_handed_u
     mr_note_block *n;
     if (e->seat == NULL)
         return;
-    mr_meter_add(&e->seat->meter.exchanges, 1);
     if ((n = take_note(e)) == NULL)
-        return; /* counted without a route and a time */
+        return; /* its answer is counted, without a route and a time */
+    mr_meter_add(&e->seat->meter.exchanges, 1); /* as often as there are notes: see the end */
     *n = (mr_note_block){
         .start_ns = e->clock.now_ns, .seq = seq, .route = route, .is_handed_up = is_handed_up};
     if (e->access != NULL && head != NULL)
@@ -181,9 +181,9 @@ void mr_journal_end(mr_conn *c, uint32_t seq)
     if (e->seat == NULL)
         return;
     mr_note_block **at = find_note(c, seq), *n = *at;
-    mr_meter_sub(&e->seat->meter.exchanges, 1);
     if (n == NULL)
         return;
+    mr_meter_sub(&e->seat->meter.exchanges, 1);
     post_access(c, n);
     *at = n->next;
     drop_note(e, n);

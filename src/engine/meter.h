@@ -237,9 +237,9 @@ size_t mr_meter_merge(mr_meter_row *rows, size_t count);
 /* The inclusive upper edge of a slot in ns; UINT64_MAX for the last. */
 uint64_t mr_histogram_edge(unsigned slot);
 uint64_t mr_histogram_count(const mr_histogram_totals *h);
-/* The middle of the slot in which the exact quantile lies: off by an eighth of it at most, between
- * 2^10 and 2^36 ns; below, by 512 ns at most; above, 2^36 is the answer. `share` is 0..1. 0: empty.
- */
+/* The middle of the slot in which the exact quantile lies: off by an eighth of it at most, above
+ * 2^10 and up to 2^36 ns; below, by 512 ns at most; beyond, 2^36 is the answer. `share` is 0..1. 0:
+ * empty. */
 uint64_t mr_histogram_quantile(const mr_histogram_totals *h, double share);
 
 /* The observer's memory of a thread's busy time, one for each seat. Zeroed to begin with and for a

@@ -9,12 +9,18 @@ names
 (millrace_thread_..._total)
  * start over when the thread is replaced. Seconds are exact to the nanosecond, sizes are in bytes.
  *
- * What a scrape costs: nothing on the observed threads but the cache lines that are read; the
+ * What a scrape costs: nothing on the observed threads but the cache lines that are read. The
 thread
- * that answers it reads about 15 KiB of cells for each seat and writes the text. Measured with
- *     cc -O2 -std=c11 -D_GNU_SOURCE -I src bench/c/metrics.c -o build-test/metrics -lpthread &&
- *         build-test/metrics
-COST
+ * that answers reads about 15 KiB of cells for each seat and writes the text: 46 us and 27 KB for 4
+ * threads and 50 routes, 120 us and 42 KB with 100 counters and 20 histograms of the program, 190
+to
+ * 490 us while two threads on the same two CPUs count as fast as they can. Counting is 0.3 ns (a
+cell),
+ * 0.9 ns (a request), 1.4 ns (a histogram). By bench/c/metrics.c, which has the command; gcc 12
+-O2,
+ * AMD EPYC, 2 CPUs shared with other work (load 4), Linux 6.18; medians of 21, two runs, which
+differed
+ * by a third.
  *
  * Owns:    nothing.
  * Borrows: all of its input, for the call; the buffer grows in the memory that the caller names,

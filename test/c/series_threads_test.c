@@ -40,7 +40,7 @@ static void *work(void *seat) {
         MR_ASSERT(mr_series_observe(v, &h, i % 200));
         mr_series_set(v, &g, i);
         if (i % 500 == 0) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof name, "later_%d", i);
             mr_series_place later = define(MR_SERIES_COUNTER, name);
             MR_ASSERT(mr_series_add(v, &later, 1));

@@ -178,25 +178,46 @@ test('select: connections for a thread whose mailbox is full go to others, and n
   }, { descriptors: 12000 })
 })
 
-test('connections on their way to a thread that ends go to others', async (t) => {
+test('connections on their way to a thread that ends go to others, or are closed; none is left hanging', async (t) => {
   await run(t, async () => {
     const assert = require('node:assert')
-    const { crowd, leave, open, quiet, request, shares, switches, until } = require('../fleet/_fleet')
+    const net = require('node:net')
+    const { crowd, descriptors, open, quiet, request, switches, until } = require('../fleet/_fleet')
+    const { bus } = require('../..')
     const workers = new Map()
     process.on('worker', (worker) => workers.set(worker.threadId, worker))
-    const { flag, hold, isHanging } = switches()
     quiet()
-    const fleet = await open({ threads: 2, stuckAfter: 3600_000, select: () => 0, workerData: { flag } })
-    const [stuck] = await crowd(fleet, 1)
-    stuck.write(request('GET', '/stuck'))
-    await until('it hangs', isHanging)
-    const clients = crowd(fleet, 50)
-    await until('they wait in its mailbox', () => fleet.health().threads[0].mailboxDepth >= 50)
-    hold() // nobody takes its place yet
-    workers.get(stuck.threadId).terminate()
-    assert.deepStrictEqual(shares(await clients, 2), [0, 50])
-    leave([stuck, ...await clients])
-    await fleet.close({ deadline: 0 })
+    for (const way of ['message', 'request']) {
+      const { flag, hold, isHanging } = switches()
+      const fleet = await open({ threads: 2, stuckAfter: 3600_000, select: () => 0, workerData: { flag } })
+      const [client] = await crowd(fleet, 1)
+      client.socket.on('error', () => {})
+      if (way === 'message') bus.post(0, 'hang')
+      else client.write(request('GET', '/stuck'))
+      await until('it hangs', isHanging)
+      const before = descriptors()
+      const sockets = []
+      const answers = Array.from({ length: 50 }, () => new Promise((resolve) => {
+        let text = ''
+        const socket = net.connect({ port: fleet.port, host: '127.0.0.1' }).setEncoding('latin1')
+        sockets.push(socket)
+        socket.write(request('GET', '/who'))
+        socket.on('error', () => {}).on('close', () => resolve('closed')).on('data', (chunk) => {
+          text += chunk
+          if (text.endsWith('}')) resolve(JSON.parse(text.slice(text.indexOf('\r\n\r\n'))).thread)
+        })
+      }))
+      await until('they wait in its mailbox', () => fleet.health().threads[0].mailboxDepth >= 50)
+      hold() // nobody takes its place yet
+      workers.get(client.threadId).terminate()
+      const seen = await Promise.all(answers)
+      // One that hangs in the midst of its requests takes in what has come when it is ended.
+      if (way === 'message') assert.deepStrictEqual(seen, Array(50).fill(1))
+      else assert.deepStrictEqual(seen.filter((each) => each !== 1 && each !== 'closed'), [])
+      for (const socket of sockets) socket.destroy()
+      await until('nothing stays open of them', () => descriptors() < before)
+      await fleet.close({ deadline: 0 })
+    }
   })
 })
 

@@ -61,7 +61,7 @@ test('20 reloads under constant load: no failed request, no reset, no closed con
         for (let n = 0; !isDone; n++) {
           await kinds[kind](client, version, n)
           counts[kind]++
-          await pause(2 + n % 3)
+          await pause(4 + n % 5)
         }
         client.destroy()
       }
@@ -71,14 +71,14 @@ test('20 reloads under constant load: no failed request, no reset, no closed con
           const answer = await ask(fleet, ...(counts.connection % 2 === 0 ? ['GET', '/version'] : ['POST', '/length', {}, 'some text']))
           assert.strictEqual(answer.status, 200)
           check(JSON.parse(answer.body).version, least)
-          await pause(1)
+          await pause(3)
         }
       }
       const call = async () => {
         for (; !isDone; counts.call++) {
           const least = version
           check(await bus.call(counts.call % 2, 'version'), least)
-          await pause(1)
+          await pause(4)
         }
       }
       const load = Promise.all([...['get', 'get', 'post', 'post', 'stream', 'stream', 'pipelined'].map(stay), come(), come(), call()])
