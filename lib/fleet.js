@@ -6,7 +6,9 @@ const { EventEmitter } = require('node:events')
 const { Worker, isMainThread, setEnvironmentData } = require('node:worker_threads')
 const path = require('node:path')
 const { fault, show } = require('./errors')
-const { normaliseFleet, deadlineOf, graceOf } = require('./options')
+const { normalise, normaliseFleet, deadlineOf, graceOf } = require('./options')
+const { compile } = require('./routes')
+const { createServer } = require('./native')
 const { Office } = require('./mail')
 const { DATA, crew } = require('./crew')
 const { useOffice } = require('./bus')
@@ -50,6 +52,7 @@ class Fleet extends EventEmitter {
   #reloading = null
   #deadlineTimer = null
   #onSignal = null
+  #onHangUp = () => this.reopenAccessLog()
   #isFailed = false
   #isOver = false
   #finish
@@ -64,7 +67,7 @@ class Fleet extends EventEmitter {
     this.#office.onControl = (message) => this.#hear(message)
     const asks = options.select !== null || options.admit !== null
     this.#handle = binding.fleetCreate(threads, BALANCES[balance.mode], options.stuckAfter, PING_MS, this.#office.onMail,
-      asks ? (peers) => this.#place(peers) : null)
+      asks ? (peers) => this.#place(peers) : null, options.keepCpu)
     this.#office.open(this.#handle)
     this.#places = Array(threads).fill(null)
     this.#failures = Array(threads).fill(0)
@@ -93,8 +96,21 @@ class Fleet extends EventEmitter {
       await this.#end(0, 0)
       throw err
     }
+    if (this.#options.admin !== null) await this.#serveAdmin(this.#options.admin)
     if (this.#options.signals) this.#listenToSignals()
     return this
+  }
+
+  // Metrics and health on a port of the supervisor's own, whatever becomes of the threads.
+  async #serveAdmin (admin) {
+    const options = normalise(admin)
+    try {
+      this.admin = await createServer(options, compile(options), this.#binding, this.#handle)
+    } catch (err) {
+      this.#isFailed = true
+      await this.#end(0, 0)
+      throw err
+    }
   }
 
   async #within (ms, promise) {
@@ -310,6 +326,7 @@ class Fleet extends EventEmitter {
     this.#forceIn(deadline === 0 ? 0 : deadline + EXIT_MS)
     await Promise.all(threads.map(({ ended }) => ended))
     clearTimeout(this.#deadlineTimer)
+    await this.admin?.close({ deadline: 0 })
     this.#isOver = true
     this.#office.close()
     this.#binding.fleetEnd(this.#handle)
@@ -325,6 +342,7 @@ class Fleet extends EventEmitter {
       this.close({ deadline: this.#options.deadline }).then(() => process.exit(0), () => process.exit(1))
     }
     for (const name of ['SIGTERM', 'SIGINT']) process.on(name, this.#onSignal)
+    process.on('SIGHUP', this.#onHangUp)
   }
 
   // While it closes, a second signal must still be heard.
@@ -332,6 +350,7 @@ class Fleet extends EventEmitter {
     const handler = this.#onSignal
     if (handler === null) return
     this.#onSignal = null
+    process.off('SIGHUP', this.#onHangUp)
     const off = () => { for (const name of ['SIGTERM', 'SIGINT']) process.off(name, handler) }
     Promise.all([...this.#all].map(({ ended }) => ended)).then(off)
   }

@@ -195,6 +195,11 @@ function stop (dispatcher, grace) {
   })
 }
 
+function memberOf ({ member }) {
+  if (member !== undefined) return member
+  throw fault('ERR_MILLRACE_UNSUPPORTED', 'This server keeps no metrics.', undefined)
+}
+
 // Connections go on at the heir's as they become idle; at the deadline what is left is cut.
 function migrate (dispatcher, heir, deadline) {
   if (dispatcher.isClosed) return Promise.resolve()
@@ -210,18 +215,19 @@ function migrate (dispatcher, heir, deadline) {
   })
 }
 
-async function createServer (options, app, binding) {
+// member: of a fleet, where it is not this thread's own.
+async function createServer (options, app, binding, member = null) {
   const refusal = options.parser === 'llhttp' ? binding.info().llhttp : ''
   if (refusal !== '') throw fault('ERR_MILLRACE_UNSUPPORTED', `parser: 'llhttp' cannot be had of this Node. ${refusal}`)
   // First of all and before any wait: requests run in the async context of serve().
   const dispatcher = new Dispatcher(binding, createIsolation())
   dispatcher.limit(options.limits.outgoingBytes)
   dispatcher.trust = options.trust
-  const alone = crew === null && needsFleet(options) ? new FleetOfOne(binding) : null
+  const alone = member === null && crew === null && needsFleet(options) ? new FleetOfOne(binding) : null
   dispatcher.onEnd = () => alone?.end()
   try {
-    const member = dispatcher.member = crew?.handle ?? alone?.handle
-    dispatcher.open(binding.create(coreOptions(options, chooseTransport(binding).transport), dispatcher.onBatch, member))
+    dispatcher.member = member ?? crew?.handle ?? alone?.handle
+    dispatcher.open(binding.create(coreOptions(options, chooseTransport(binding).transport), dispatcher.onBatch, dispatcher.member))
     install(dispatcher, app)
     const addresses = await listen(binding, dispatcher.handle, options.listeners)
     const server = new MillraceServer(options, 'native', {
@@ -229,8 +235,9 @@ async function createServer (options, app, binding) {
       swap: (next) => install(dispatcher, next),
       stop: (grace) => stop(dispatcher, grace),
       force: () => dispatcher.onDrained?.(),
-      metrics: () => binding.fleetMetrics(crew?.handle ?? alone?.handle ?? null),
-      health: () => binding.fleetHealth(crew?.handle ?? alone?.handle ?? null)
+      metrics: () => binding.fleetMetrics(memberOf(dispatcher)),
+      health: () => binding.fleetHealth(memberOf(dispatcher)),
+      reopenAccessLog: () => binding.fleetReopenLog(memberOf(dispatcher))
     })
     alone?.up()
     crew?.add({ close: (how) => server.close(how), migrate: (heir, deadline) => migrate(dispatcher, heir, deadline) }, addresses)

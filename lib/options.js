@@ -38,7 +38,7 @@ const FLEET = {
   deadline: DEADLINE
 }
 const FLEET_KEYS = [
-  ...Object.keys(FLEET), 'balance', 'select', 'admit', 'signals', 'pin', 'argv', 'env', 'execArgv', 'workerData', 'resourceLimits', 'overrides'
+  ...Object.keys(FLEET), 'balance', 'select', 'admit', 'signals', 'pin', 'keepCpu', 'admin', 'argv', 'env', 'execArgv', 'workerData', 'resourceLimits', 'overrides'
 ]
 const BALANCES = ['auto', 'reuseport', 'rotate', 'least', 'select']
 const GRACE = [250, 0, INT_MAX, 'ms']
@@ -106,6 +106,21 @@ function balanceOf (value, select, admit) {
   return { mode: value, reason: 'The option asks for it.' }
 }
 
+// That a connection stays on the CPU that it came in on.
+function keepCpuOf (value, { mode }) {
+  const isWanted = booleanOf('keepCpu', value, false)
+  if (isWanted && mode !== 'reuseport') throw refuse(`keepCpu goes with balance: 'reuseport' only, not with ${show(mode)}.`)
+  return isWanted
+}
+
+// The options of the supervisor's own server, or null.
+function adminOf (value) {
+  if (value === undefined || value === null) return null
+  if (typeof value !== 'object') throw refuse(`admin is { port, host, metrics, health, ready }, not ${show(value)}.`)
+  checkKeys(value, [...PLACES, 'metrics', 'health', 'ready'], 'option in admin named', refuse)
+  return { host: '127.0.0.1', metrics: '/metrics', health: '/healthz', ready: '/readyz', ...value }
+}
+
 function booleanOf (name, value, initial) {
   if (value === undefined) return initial
   if (typeof value === 'boolean') return value
@@ -118,16 +133,19 @@ function normaliseFleet (given = {}, threads = given?.threads ?? 'auto') {
   checkKeys(given, ['threads', ...FLEET_KEYS], 'option of a fleet named', refuse)
   const select = functionOf('select', given.select)
   const admit = functionOf('admit', given.admit)
+  const balance = balanceOf(given.balance, select, admit)
   const { argv, env, execArgv, workerData, resourceLimits, overrides } = given
   const numbers = {}
   for (const name of Object.keys(FLEET)) numbers[name] = integer(name, given[name], FLEET[name])
   return {
     threads: threadsOf(threads),
-    balance: balanceOf(given.balance, select, admit),
+    balance,
     select,
     admit,
     signals: booleanOf('signals', given.signals, true),
     pin: booleanOf('pin', given.pin, false),
+    keepCpu: keepCpuOf(given.keepCpu, balance),
+    admin: adminOf(given.admin),
     ...numbers,
     argv,
     env,

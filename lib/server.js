@@ -38,6 +38,11 @@ class MillraceServer {
     return this.#driver.metrics()
   }
 
+  // The access log goes on in a new file of its name.
+  reopenAccessLog () {
+    this.#driver.reopenAccessLog()
+  }
+
   // { status, threads: [{ thread, state, heartbeatAge, lag, utilisation, mailboxDepth, connections }] }
   health () {
     return JSON.parse(this.#driver.health())

@@ -4,7 +4,7 @@
  * OPEN -> CLOSING -> (handles closed) -> freed
  * The calls, for lib/ only. `seat` and `thread` are numbers; where it says `to`, a number from 0 on is
  * a thread, and -1 - n is seat n (-1: the supervisor).
- *   fleetCreate(threads, balance, stuckMs, pingMs, onMail, onAccept | null) -> handle of the supervisor
+ *   fleetCreate(threads, balance, stuckMs, pingMs, onMail, onAccept | null, keepsCpu) -> handle of the supervisor
  *   fleetNumber(handle) -> number
  *   fleetJoin(number, seat, onMail) -> handle of a thread
  *   fleetTakeSeat(handle, thread) -> seat, or -1

@@ -85,16 +85,18 @@ static mr_member *member_arg(napi_env env, napi_callback_info info, size_t count
 
 static napi_value call_create(napi_env env, napi_callback_info info)
 {
-    napi_value args[6];
+    napi_value args[7];
     mr_fleet_options options = {0};
     uint32_t balance, ping_ms;
     mr_fleet *fleet = NULL;
-    if (!mr_args(env, info, 6, args) || !mr_arg_u32(env, args[0], "threads", &options.thread_count) ||
+    if (!mr_args(env, info, 7, args) || !mr_arg_u32(env, args[0], "threads", &options.thread_count) ||
         !mr_arg_u32(env, args[1], "balance", &balance) ||
         !mr_arg_u32(env, args[2], "stuckMs", &options.stuck_ms) ||
         !mr_arg_u32(env, args[3], "pingMs", &ping_ms))
         return NULL;
     options.balance = (mr_balance)(balance & 3u);
+    if (napi_get_value_bool(env, args[6], &options.keeps_cpu) != napi_ok)
+        options.keeps_cpu = false;
     mr_rc rc = mr_fleets_create(options, &fleet);
     if (rc == MR_LIMIT)
         return fail(env, "ERR_MILLRACE_UNSUPPORTED", "There are 16 fleets in this process already.");

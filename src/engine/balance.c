@@ -3,11 +3,16 @@
  *
  * One owner of a descriptor at any time: accept -> mr_handed_socket -> the mailbox -> the engine that
  * reads it. Whoever fails to pass it on closes it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* accept4, F_DUPFD_CLOEXEC */
+#endif
 #include "base/check.h"
 #include "engine/fleet.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RESCUES_PER_PING 256u /* connections of one socket, before the next one gets its turn */
@@ -69,6 +74,22 @@ static mr_rc open_sockets(mr_listener *l, const mr_listen_options *options, uint
     return MR_OK;
 }
 
+/* A program of the kernel's (socket(7), SO_ATTACH_REUSEPORT_CBPF): the socket's number is the CPU's
+ * modulo their count. It is attached to one and holds for all of the port. */
+static mr_rc steer_by_cpu(int fd, uint32_t count, int *error)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_CPU)),
+        BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, count),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0)
+        return MR_OK;
+    *error = errno;
+    return MR_INVALID;
+}
+
 static mr_rc open_listener(mr_fleet *f, const char *key, const mr_listen_options *options,
                            mr_listener **out, int *error)
 {
@@ -82,6 +103,9 @@ static mr_rc open_listener(mr_fleet *f, const char *key, const mr_listen_options
                  : f->balance == MR_BALANCE_REUSEPORT ? MR_BALANCE_ROTATE
                                                          : f->balance;
     mr_rc rc = open_sockets(l, options, is_spread ? f->thread_count : 1, error);
+    if (rc == MR_OK && is_spread && f->keeps_cpu &&
+        (rc = steer_by_cpu(l->fds[0], l->fd_count, error)) != MR_OK)
+        close_all(l);
     if (rc != MR_OK)
         return rc;
     strcpy(l->key, key); /* its length was checked above */
@@ -238,7 +262,8 @@ static bool takes(const mr_fleet *f, uint32_t thread, uint32_t listener, uint64_
 {
     uint32_t seat = mr_fleet_seat_of(f, thread);
     return seat != MR_NO_SEAT && listener < MR_FLEET_LISTENERS_MAX &&
-           mr_seat_state_of(&f->seats[seat]) == MR_SEAT_UP && is_user(&f->listeners[listener], seat) && !mr_fleet_is_stuck(f, seat, now_ns);
+           mr_seat_state_of(&f->seats[seat]) == MR_SEAT_UP &&
+           is_user(&f->listeners[listener], seat) && !mr_fleet_is_stuck(f, seat, now_ns);
 }
 
 static uint32_t next_in_turn(mr_fleet *f, uint32_t listener, uint64_t now_ns)

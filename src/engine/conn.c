@@ -20,6 +20,8 @@ static bool count(mr_conn *c, bool is_counted)
     mr_meter_add(&e->seat->meter.accepted, 1);
     mr_meter_set(&e->seat->meter.connections, e->live_count);
     atomic_fetch_add_explicit(&e->seat->load, 1, memory_order_relaxed);
+    if (e->seat == &e->fleet->seats[MR_SUPERVISOR])
+        return true; /* who looks at the fleet takes no client's place */
     if (!is_counted && !mr_fleet_admit(e->fleet, e->limits.connections))
         return false;
     c->flags |= MR_CONN_IS_COUNTED;

@@ -41,6 +41,7 @@ mr_rc mr_fleet_create(const mr_fleet_options *options, mr_fleet **out)
     f->thread_count = options->thread_count;
     f->seat_count = 2 * options->thread_count + 1;
     f->balance = options->balance;
+    f->keeps_cpu = options->keeps_cpu;
     f->stuck_ns = (uint64_t)options->stuck_ms * 1000000u;
     atomic_init(&f->refs, 1);
     (void)pthread_mutex_init(&f->lock, NULL); /* cannot fail without attributes on our systems */

@@ -109,6 +109,7 @@ typedef struct mr_fleet {
     uint32_t id;
     uint32_t thread_count, seat_count;
     mr_balance balance;
+    bool keeps_cpu;
     uint64_t stuck_ns; /* a thread whose loop has not turned for so long gets no new connections */
     /* shared, hot */
     uint8_t line_before[64];      /* a cache line of its own for what is written for each connection */
@@ -143,6 +144,8 @@ typedef struct mr_fleet_options {
     uint32_t thread_count; /* 1..MR_FLEET_THREADS_MAX */
     mr_balance balance;
     uint32_t stuck_ms;
+    bool keeps_cpu; /* REUSEPORT: a connection goes to the thread of the CPU that it came in on, by
+                       number, modulo the threads (Linux 4.5) */
 } mr_fleet_options;
 
 /* MR_INVALID, MR_NOMEM. */

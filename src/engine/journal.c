@@ -61,23 +61,27 @@ typedef struct kept_access {
     uint8_t bytes[];
 } kept_access;
 
+/* One octet more than a line shows, so that it tells where something is cut off. */
+static mr_access_text cut(const uint8_t *bytes, size_t len, size_t max)
+{
+    return (mr_access_text){bytes, len <= max ? len : max + 1};
+}
+
 static mr_access_text field_text(const uint8_t *bytes, const mr_h1_head *head,
                                  const mr_h1_field *fields, const char *name, size_t max)
 {
     uint32_t i = mr_h1_find_field(bytes, head, fields, name, strlen(name), 0);
     if (i >= head->field_count)
         return (mr_access_text){NULL, 0};
-    size_t len = fields[i].value_len;
-    return (mr_access_text){bytes + fields[i].value_off, len < max ? len : max};
+    return cut(bytes + fields[i].value_off, fields[i].value_len, max);
 }
 
 static void keep_access(mr_engine *e, mr_note_block *n, const uint8_t *bytes, const mr_h1_head *head,
                         const mr_h1_field *fields)
 {
-    size_t target_len = head->target_len < MR_ACCESS_TARGET_MAX ? head->target_len : MR_ACCESS_TARGET_MAX;
     mr_access_text texts[TEXT_COUNT] = {
-        [METHOD] = {bytes + head->method_off, head->method_len < MR_ACCESS_METHOD_MAX ? head->method_len : MR_ACCESS_METHOD_MAX},
-        [TARGET] = {bytes + head->target_off, target_len},
+        [METHOD] = cut(bytes + head->method_off, head->method_len, MR_ACCESS_METHOD_MAX),
+        [TARGET] = cut(bytes + head->target_off, head->target_len, MR_ACCESS_TARGET_MAX),
         [REFERER] = field_text(bytes, head, fields, "referer", MR_ACCESS_REFERER_MAX),
         [USER_AGENT] = field_text(bytes, head, fields, "user-agent", MR_ACCESS_AGENT_MAX),
         [HOST] = field_text(bytes, head, fields, "host", MR_ACCESS_HOST_MAX)};

@@ -1,6 +1,6 @@
 /* fleet_test.c -- seats and their tenants, messages, names, beats, what a thread leaves behind. The
  * malloc under base/mem.c is replaced, so that memory runs short inside create as well. */
-/* link: engine/balance.c engine/fleet_show.c engine/mailbox.c engine/meter.c engine/series.c */
+/* link: engine/balance.c engine/permits.c engine/fleet_show.c engine/mailbox.c engine/meter.c engine/series.c */
 /* link: engine/rate.c engine/access_log.c engine/access_line.c engine/metrics_text.c */
 /* link: engine/metrics_put.c net/sock.c base/buf.c base/text.c base/clock.c */
 #ifndef _GNU_SOURCE
