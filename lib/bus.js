@@ -124,7 +124,13 @@ function busOf (own) {
       const targets = thread === 'all' ? Array.from({ length: threads() }, (_, i) => i) : [targetOf(thread)]
       return own().postAll(targets, name, data)
     },
-    call: async (thread, name, data, options) => own().call(targetOf(thread), name, data, timeoutOf(options)),
+    call (thread, name, data, options) {
+      try {
+        return own().call(targetOf(thread), name, data, timeoutOf(options))
+      } catch (err) {
+        return Promise.reject(err)
+      }
+    },
     get lost () { return own().lost }
   }
 }

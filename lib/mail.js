@@ -282,22 +282,31 @@ class Office {
     if (typeof result?.then === 'function') result.then(undefined, (err) => this.#report(err))
   }
 
-  async #answer (number, data, sender, call) {
-    const { name, handler } = this.#handlerOf(number)
+  #answer (number, data, sender, call) {
+    let handler = this.#byNumber[number]
+    if (handler === undefined) handler = this.#handlerOf(number).handler
     const to = -1 - (sender & 0xffff)
     if (handler === undefined) {
       this.#send(to, KIND.answer, FAILED | MISSING, number, call, undefined)
       return
     }
-    let sent
     try {
-      const { as, bytes } = encode(await handler(data, whoIs(sender)))
-      sent = this.#send(to, KIND.answer, as, number, call, bytes)
+      const value = handler(data, whoIs(sender))
+      if (typeof value?.then !== 'function') this.#give(to, number, call, value)
+      else value.then((later) => this.#give(to, number, call, later)).catch((err) => this.#giveError(to, number, call, err))
     } catch (err) {
-      const { as, bytes } = describeError(err)
-      sent = this.#send(to, KIND.answer, as | FAILED, number, call, bytes)
+      this.#giveError(to, number, call, err)
     }
-    this.#check(sent, name)
+  }
+
+  #give (to, number, call, value) {
+    const { as, bytes } = encode(value)
+    this.#check(this.#send(to, KIND.answer, as, number, call, bytes), this.#names[number])
+  }
+
+  #giveError (to, number, call, err) {
+    const { as, bytes } = describeError(err)
+    this.#check(this.#send(to, KIND.answer, as | FAILED, number, call, bytes), this.#names[number])
   }
 
   #settle (id, flags, bytes) {

@@ -8,6 +8,7 @@
 
 #define ACCEPTS_PER_EVENT 64 /* so that accepting never starves the loop's other work */
 #define ACCEPT_REFUSED (-1)
+#define READS_PER_BELL 16 /* calls of JavaScript, before the loop's other work gets its turn */
 
 /* ---- mail up ---- */
 
@@ -130,6 +131,12 @@ void mr_server_unlisten(mr_server *s)
     /* The bits stay: connections that are on their way here are still taken in. */
 }
 
+static void deliver(mr_member *m)
+{
+    if (m->record_count > 0 && !m->is_closing)
+        enter_js(m);
+}
+
 /* ---- beats ---- */
 
 static void beat(mr_member *m, uv_loop_t *loop)
@@ -159,9 +166,11 @@ static void on_bell(uv_async_t *handle)
     beat(m, handle->loop);
     if (m->seat == MR_SUPERVISOR)
         sync_watches(m, handle->loop);
-    (void)mr_fleet_read(m->fleet, m->seat, on_message, m); /* rings again for what stayed */
-    if (m->record_count > 0)
-        enter_js(m);
+    for (int i = 0; i < READS_PER_BELL && mr_fleet_read_more(m->fleet, m->seat, on_message, m); i++)
+        deliver(m);
+    if (!m->is_closing)
+        (void)mr_fleet_read(m->fleet, m->seat, on_message, m); /* rings again for what stayed */
+    deliver(m);
     (void)napi_close_handle_scope(m->env, scope);
 }
 

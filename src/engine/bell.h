@@ -74,6 +74,16 @@ static inline void mr_bell_ring(mr_bell *bell, unsigned source) {
         mr_bell_enter(bell);
 }
 
+/* Consumer. Who has rung since, before an answer: nobody wakes a consumer that has not answered, so one
+ * that looks again and again until it finds nothing, and answers then, is woken less often. Each look
+ * only takes bits that an answer's T would have taken. */
+static inline void mr_bell_look(mr_bell *bell, uint64_t mail[MR_BELL_WORDS]) {
+    for (unsigned i = 0; i < MR_BELL_WORDS; i++)
+        mail[i] = atomic_load_explicit(&bell->mail[i], memory_order_relaxed) == 0
+                      ? 0
+                      : atomic_exchange_explicit(&bell->mail[i], 0, memory_order_acquire);
+}
+
 /* Consumer. Who has rung since the last answer; all zero is possible. */
 static inline void mr_bell_answer(mr_bell *bell, uint64_t mail[MR_BELL_WORDS]) {
     /* First this: who rings from now on wakes again, even if its bit is still taken below. */

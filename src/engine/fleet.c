@@ -366,14 +366,12 @@ static bool read_box(mr_fleet *f, mr_seat *seat, uint32_t from, uint32_t *left,
     return true;
 }
 
-bool mr_fleet_read(mr_fleet *f, uint32_t at, bool (*take)(void *, uint32_t, const mr_mail *),
-                   void *arg)
+static bool read_boxes(mr_fleet *f, uint32_t at, const uint64_t *words,
+                       bool (*take)(void *, uint32_t, const mr_mail *), void *arg)
 {
     mr_seat *seat = &f->seats[at];
-    uint64_t words[MR_BELL_WORDS];
     uint32_t left = READS_PER_TURN;
     bool is_more = false;
-    mr_bell_answer(&seat->bell, words);
     for (uint32_t from = 0; from < f->seat_count; from++) {
         if (!(words[from >> 6] >> (from & 63u) & 1u) || read_box(f, seat, from, &left, take, arg))
             continue;
@@ -381,6 +379,25 @@ bool mr_fleet_read(mr_fleet *f, uint32_t at, bool (*take)(void *, uint32_t, cons
         mr_bell_ring(&seat->bell, from);
     }
     return is_more;
+}
+
+bool mr_fleet_read(mr_fleet *f, uint32_t at, bool (*take)(void *, uint32_t, const mr_mail *),
+                   void *arg)
+{
+    uint64_t words[MR_BELL_WORDS];
+    mr_bell_answer(&f->seats[at].bell, words);
+    return read_boxes(f, at, words, take, arg);
+}
+
+bool mr_fleet_read_more(mr_fleet *f, uint32_t at, bool (*take)(void *, uint32_t, const mr_mail *),
+                        void *arg)
+{
+    uint64_t words[MR_BELL_WORDS];
+    mr_bell_look(&f->seats[at].bell, words);
+    if ((words[0] | words[1] | words[2]) == 0)
+        return false;
+    (void)read_boxes(f, at, words, take, arg);
+    return true;
 }
 
 size_t mr_fleet_mail_depth(const mr_fleet *f, uint32_t at)

@@ -196,6 +196,10 @@ mr_rc mr_fleet_send_socket(mr_fleet *fleet, uint32_t from, uint32_t to, const mr
     MR_MUST_CHECK;
 /* Closes a connection that nobody takes, and counts it. */
 void mr_fleet_drop_socket(mr_fleet *fleet, const mr_handed_socket *socket);
+/* Likewise, but the seat is not rung for what comes meanwhile: mr_fleet_read() must follow. Returns
+ * whether there was any. */
+bool mr_fleet_read_more(mr_fleet *fleet, uint32_t seat,
+                        bool (*take)(void *, uint32_t from, const mr_mail *), void *arg);
 /* Messages that wait for a seat; approximate. */
 size_t mr_fleet_mail_depth(const mr_fleet *fleet, uint32_t seat);
 

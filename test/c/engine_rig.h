@@ -25,6 +25,8 @@
 #define RIG_DATE "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
 #define RIG_TYPE "Content-Type: text/plain; charset=utf-8\r\n"
 #define RIG_CLOSE "Connection: close\r\n"
+#define RIG_START_MS 1000000u
+#define RIG_UNIX_MS INT64_C(784111777000)
 #define RIG_LINES 1024
 #define RIG_REQUESTS 4096
 #define RIG_FD_BASE (1 << 24) /* no descriptor of this process: close() on it does nothing */
@@ -114,13 +116,28 @@ typedef struct rig_state {
         mr_note note;
     } notes[RIG_REQUESTS]; /* all others */
     uint32_t note_count;
+    struct sockaddr_storage peer; /* of whoever connects; zeroed: a unix socket */
+    bool takes_leavers, fails_detach;
+    struct {
+        uint32_t line;
+        mr_peer peer;
+    } left[RIG_LINES]; /* what on_leave took */
+    uint32_t left_count;
 } rig_state;
 
 static rig_state rig = {.at_case = "start"};
 
 void mr_clock_update(mr_clock *clock) {
     clock->now_ms = rig.now_ms;
+    clock->now_ns = rig.now_ms * 1000000;
+    clock->unix_ms = RIG_UNIX_MS + (int64_t)(rig.now_ms - RIG_START_MS);
     memcpy(clock->date_field, RIG_DATE, MR_DATE_FIELD_BYTES);
+}
+
+/* For the access log: it is always the same second. */
+void mr_clock_render_date(int64_t unix_s, char out[MR_DATE_FIELD_BYTES]) {
+    (void)unix_s;
+    memcpy(out, RIG_DATE, MR_DATE_FIELD_BYTES);
 }
 
 static void rig_append(rig_bytes *to, const void *bytes, size_t len) {
@@ -211,12 +228,12 @@ static void sim_deliver(rig_line *l) {
 }
 
 static mr_rc sim_poll(mr_transport *t, int timeout_ms) {
-    (void)t, (void)timeout_ms;
+    (void)timeout_ms;
     for (uint32_t i = 0; i < rig.line_count; i++) {
         rig_line *l = &rig.lines[i];
-        if (l->link != NULL)
+        if (l->link != NULL && l->link->transport == t)
             sim_drain(l);
-        if (l->link != NULL)
+        if (l->link != NULL && l->link->transport == t)
             sim_deliver(l);
     }
     return MR_OK;
@@ -275,6 +292,15 @@ static mr_rc sim_send(mr_link *link, const mr_piece_out *pieces, int count, unsi
 
 static bool sim_has_input(mr_link *link) { return link->fd >= 0 && line_of(link)->has_unread; }
 
+static int sim_detach(mr_link *link) {
+    int fd = link->fd;
+    if (fd < 0 || link->unsent != NULL || rig.fails_detach)
+        return -1;
+    line_of(link)->link = NULL;
+    link->fd = -1;
+    return fd;
+}
+
 static void sim_close(mr_link *link) {
     if (link->fd < 0)
         return;
@@ -303,6 +329,7 @@ static const mr_transport_ops sim_transport = {.name = "memory",
                                                .attach = sim_attach,
                                                .want_data = sim_want_data,
                                                .send = sim_send,
+                                               .detach = sim_detach,
                                                .has_input = sim_has_input,
                                                .close = sim_close};
 
@@ -389,6 +416,15 @@ static void note_note(void *owner, uint64_t connection, uint32_t seq, mr_note no
     rig.notes[rig.note_count++].note = note;
 }
 
+static bool note_leave(void *owner, int fd, const mr_peer *peer) {
+    CHECK(owner == &rig && fd >= RIG_FD_BASE && rig.left_count < RIG_LINES);
+    if (!rig.takes_leavers)
+        return false;
+    rig.left[rig.left_count].line = (uint32_t)(fd - RIG_FD_BASE);
+    rig.left[rig.left_count++].peer = *peer;
+    return true;
+}
+
 /* How often this note came about the request that came as number `index`. */
 RIG_UNUSED static uint32_t rig_notes(uint32_t index, mr_note note) {
     uint32_t count = 0;
@@ -398,8 +434,10 @@ RIG_UNUSED static uint32_t rig_notes(uint32_t index, mr_note note) {
     return count;
 }
 
-static const mr_handlers rig_handlers = {
-    .on_request = note_request, .on_content = note_content, .on_note = note_note};
+static const mr_handlers rig_handlers = {.on_request = note_request,
+                                         .on_content = note_content,
+                                         .on_note = note_note,
+                                         .on_leave = note_leave};
 
 /* ---- leases ---- */
 
@@ -453,10 +491,13 @@ static void rig_reset(void) {
     for (uint32_t i = 0; i < rig.request_count; i++)
         rig_forget_request(i);
     rig.line_count = rig.request_count = rig.done_count = rig.queued_accepts = 0;
-    rig.note_count = 0;
+    rig.note_count = rig.left_count = 0;
+    rig.peer = (struct sockaddr_storage){0};
+    rig.takes_leavers = true;
+    rig.fails_detach = false;
     rig.engine = NULL;
     rig.transport = NULL;
-    rig.now_ms = 1000000;
+    rig.now_ms = RIG_START_MS;
     rig.piece = SIZE_MAX;
     rig.request_room = UINT32_MAX;
     rig.content_room = UINT32_MAX;
@@ -598,12 +639,15 @@ static void rig_check(void) {
 RIG_UNUSED static void rig_ignore(mr_rc rc) { (void)rc; }
 
 static uint32_t rig_connect(void) {
-    struct sockaddr_storage peer = {.ss_family = AF_UNIX};
+    struct sockaddr_storage peer = rig.peer;
+    socklen_t peer_len = peer.ss_family == 0 ? 2 : sizeof peer;
+    if (peer.ss_family == 0)
+        peer.ss_family = AF_UNIX;
     CHECK(rig.line_count < RIG_LINES);
     uint32_t i = rig.line_count++;
     rig.lines[i] = (rig_line){.room = SIZE_MAX};
     rig.transport->events->on_accept(rig.transport->owner, RIG_FD_BASE + (int)i,
-                                     (struct sockaddr *)&peer, 2);
+                                     (struct sockaddr *)&peer, peer_len);
     return i;
 }
 
