@@ -157,7 +157,10 @@ class Office {
   postAll (targets, name, data) {
     const { as, bytes } = encode(data)
     checkName(name)
-    if (this.#handle === null) return this.#check(RC.gone, name)
+    if (this.#handle === null) {
+      this.lost += targets.length
+      return false
+    }
     const number = this.#numberOf(name)
     let isWhole = true
     for (const to of targets) {

@@ -3,6 +3,7 @@
 #ifndef MR_BINDING_ARGS_H
 #define MR_BINDING_ARGS_H
 
+#include "base/rc.h"
 #include <node_api.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,6 +81,52 @@ static inline bool mr_arg_bytes(napi_env env, napi_value value, const char *what
     if (data == NULL)
         *len = 0; /* detached */
     return true;
+}
+
+/* ---- results ---- */
+
+static inline napi_value mr_number(napi_env env, double value)
+{
+    napi_value out = NULL;
+    (void)napi_create_double(env, value, &out);
+    return out;
+}
+
+static inline napi_value mr_boolean(napi_env env, bool value)
+{
+    napi_value out = NULL;
+    (void)napi_get_boolean(env, value, &out);
+    return out;
+}
+
+static inline napi_value mr_throw_rc(napi_env env, mr_rc rc, const char *what)
+{
+    (void)napi_throw_error(
+        env, rc == MR_NOMEM ? "ERR_MILLRACE_OUT_OF_MEMORY" : "ERR_MILLRACE_INTERNAL", what);
+    return NULL;
+}
+
+/* ---- functions ---- */
+
+typedef struct mr_call {
+    const char *name;
+    napi_callback call;
+} mr_call;
+
+/* Sets them as properties of `exports`. */
+static inline napi_status mr_calls_set(napi_env env, napi_value exports, const mr_call *calls,
+                                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        napi_value function;
+        napi_status status = napi_create_function(env, calls[i].name, NAPI_AUTO_LENGTH,
+                                                  calls[i].call, NULL, &function);
+        if (status == napi_ok)
+            status = napi_set_named_property(env, exports, calls[i].name, function);
+        if (status != napi_ok)
+            return status;
+    }
+    return napi_ok;
 }
 
 #endif

@@ -12,27 +12,6 @@
 #define MR_LEND_MIN (32u * 1024u) /* octets; less is copied */
 #define FIELDS_MAX 4096u /* a head's block counts the octets before the head's in 16 bits */
 
-static napi_value number(napi_env env, double value)
-{
-    napi_value out = NULL;
-    (void)napi_create_double(env, value, &out);
-    return out;
-}
-
-static napi_value boolean(napi_env env, bool value)
-{
-    napi_value out = NULL;
-    (void)napi_get_boolean(env, value, &out);
-    return out;
-}
-
-static napi_value throw_rc(napi_env env, mr_rc rc, const char *what)
-{
-    (void)napi_throw_error(
-        env, rc == MR_NOMEM ? "ERR_MILLRACE_OUT_OF_MEMORY" : "ERR_MILLRACE_INTERNAL", what);
-    return NULL;
-}
-
 /* ---- create, listen ---- */
 
 static bool read_limits(napi_env env, napi_value o, mr_limits *l)
@@ -109,11 +88,11 @@ static napi_value call_create(napi_env env, napi_callback_info info)
         options.parser = &mr_h1_parser_llhttp;
     if (options.limits.head.header_bytes > 65535 || options.limits.head.header_count < 1 ||
         options.limits.head.header_count > FIELDS_MAX)
-        return throw_rc(env, MR_INVALID, "limits are outside of what the parser can do");
+        return mr_throw_rc(env, MR_INVALID, "limits are outside of what the parser can do");
     (void)napi_typeof(env, args[2], &type);
     mr_member *m = type == napi_object ? mr_member_of(env, args[2]) : NULL;
     if (m == NULL && type == napi_object)
-        return throw_rc(env, MR_INVALID, "this thread has left its fleet");
+        return mr_throw_rc(env, MR_INVALID, "this thread has left its fleet");
     mr_shared_room room;
     if (m != NULL && !mr_shared_read(env, args[0], m, &room, &options))
         return NULL;
@@ -210,8 +189,8 @@ static napi_value call_listen(napi_env env, napi_callback_info info)
     mr_rc rc = is_shared ? listen_in_fleet(s, key, &options, &bound, &error)
                          : mr_engine_listen(s->engine, &options, &bound, &error);
     if (rc != MR_OK)
-        return number(env, -(error ? error : 5));
-    return number(env, bound);
+        return mr_number(env, -(error ? error : 5));
+    return mr_number(env, bound);
 }
 
 static napi_value call_describe(napi_env env, napi_callback_info info)
@@ -227,159 +206,14 @@ static napi_value call_describe(napi_env env, napi_callback_info info)
         return NULL;
     }
     if (mr_sock_describe(fd, &name, &error) != MR_OK)
-        return number(env, -error);
+        return mr_number(env, -error);
     if (napi_create_array_with_length(env, 3, &row) != napi_ok ||
         napi_create_string_utf8(env, name.text, name.text_len, &text) != napi_ok ||
-        napi_set_element(env, row, 0, number(env, name.family)) != napi_ok ||
-        napi_set_element(env, row, 1, number(env, name.port)) != napi_ok ||
+        napi_set_element(env, row, 0, mr_number(env, name.family)) != napi_ok ||
+        napi_set_element(env, row, 1, mr_number(env, name.port)) != napi_ok ||
         napi_set_element(env, row, 2, text) != napi_ok)
         return NULL;
     return row;
-}
-
-/* ---- replies and routes ---- */
-
-static bool add_part(napi_env env, mr_reply *reply, napi_value part)
-{
-    static const char *const names[] = {"kind", "index", "text", "fallback"};
-    napi_value values[4];
-    uint32_t kind, index;
-    const uint8_t *text, *fallback;
-    size_t text_len, fallback_len;
-    for (int i = 0; i < 4; i++)
-        if (napi_get_named_property(env, part, names[i], &values[i]) != napi_ok)
-            return mr_arg_fail(env, names[i]);
-    if (!mr_arg_u32(env, values[0], "kind", &kind) || !mr_arg_u32(env, values[1], "index", &index) ||
-        !mr_arg_bytes(env, values[2], "text", &text, &text_len) ||
-        !mr_arg_bytes(env, values[3], "fallback", &fallback, &fallback_len))
-        return false;
-    if (kind > MR_PART_HEADER)
-        return mr_arg_fail(env, "kind");
-    mr_rc rc = mr_reply_add_part(reply, (mr_part_kind)kind, index, text, text_len, fallback,
-                                 fallback_len);
-    if (rc != MR_OK)
-        (void)throw_rc(env, rc, "a template with too many parts, or no memory for it");
-    return rc == MR_OK;
-}
-
-static bool add_parts(napi_env env, mr_reply *reply, napi_value parts)
-{
-    bool is_array = false;
-    uint32_t count = 0;
-    if (napi_is_array(env, parts, &is_array) != napi_ok || !is_array)
-        return true;
-    if (napi_get_array_length(env, parts, &count) != napi_ok)
-        return mr_arg_fail(env, "parts");
-    for (uint32_t i = 0; i < count; i++) {
-        napi_value part;
-        if (napi_get_element(env, parts, i, &part) != napi_ok || !add_part(env, reply, part))
-            return false;
-    }
-    return true;
-}
-
-static napi_value call_add_reply(napi_env env, napi_callback_info info)
-{
-    napi_value args[7];
-    uint32_t status, flags, escape, index;
-    const uint8_t *head, *body;
-    size_t head_len, body_len;
-    if (!mr_args(env, info, 7, args))
-        return NULL;
-    mr_server *s = mr_server_of(env, args[0]);
-    if (s == NULL || !mr_arg_u32(env, args[1], "status", &status) ||
-        !mr_arg_u32(env, args[2], "flags", &flags) ||
-        !mr_arg_bytes(env, args[3], "head", &head, &head_len) ||
-        !mr_arg_bytes(env, args[4], "body", &body, &body_len) ||
-        !mr_arg_u32(env, args[5], "escape", &escape))
-        return NULL;
-    if (status < 200 || status > 599 || head_len == 0 || head_len > MR_RESPONSE_HEAD_MAX ||
-        escape > MR_ESCAPE_JSON)
-        return throw_rc(env, MR_INVALID, "status, head or escape of a reply");
-    mr_reply *reply = mr_reply_create(mr_engine_mem(s->engine), (uint16_t)status,
-                                      (flags & 1) ? MR_REPLY_HAS_DATE : 0, head, head_len, body,
-                                      body_len);
-    if (reply == NULL)
-        return throw_rc(env, MR_NOMEM, "no memory for a reply");
-    reply->escape = (uint8_t)escape;
-    if (!add_parts(env, reply, args[6])) {
-        mr_reply_release(reply);
-        return NULL;
-    }
-    mr_rc rc = mr_rings_add_reply(&s->rings, reply, &index);
-    return rc == MR_OK ? number(env, index) : throw_rc(env, rc, "too many replies and templates");
-}
-
-static napi_value call_drop_reply(napi_env env, napi_callback_info info)
-{
-    napi_value args[2];
-    uint32_t index;
-    if (!mr_args(env, info, 2, args))
-        return NULL;
-    mr_server *s = mr_server_of(env, args[0]);
-    if (s != NULL && mr_arg_u32(env, args[1], "number", &index))
-        mr_rings_drop_reply(&s->rings, index);
-    return NULL;
-}
-
-static napi_value call_begin_routes(napi_env env, napi_callback_info info)
-{
-    napi_value args[1];
-    if (!mr_args(env, info, 1, args))
-        return NULL;
-    mr_server *s = mr_server_of(env, args[0]);
-    if (s == NULL)
-        return NULL;
-    mr_routes_destroy(s->new_routes);
-    s->new_routes = mr_routes_create(mr_engine_mem(s->engine));
-    return s->new_routes ? NULL : throw_rc(env, MR_NOMEM, "no memory for a route table");
-}
-
-static napi_value call_add_route(napi_env env, napi_callback_info info)
-{
-    napi_value args[8];
-    const uint8_t *bytes, *name;
-    size_t len, name_len;
-    uint32_t mask, handler, reply, flags;
-    mr_action action = {.route = MR_METER_NO_ROUTE};
-    if (!mr_args(env, info, 8, args))
-        return NULL;
-    mr_server *s = mr_server_of(env, args[0]);
-    if (s == NULL || s->new_routes == NULL || !mr_arg_bytes(env, args[1], "pattern", &bytes, &len) ||
-        !mr_arg_u32(env, args[2], "mask", &mask) ||
-        !mr_arg_u32(env, args[3], "handler", &handler) ||
-        !mr_arg_u32(env, args[4], "reply", &reply) || !mr_arg_u32(env, args[5], "flags", &flags) ||
-        !mr_arg_u64(env, args[6], "bodyBytes", &action.body_bytes) ||
-        !mr_arg_bytes(env, args[7], "name", &name, &name_len))
-        return NULL;
-    action.handler = handler;
-    action.flags = flags;
-    if (s->fleet != NULL && name_len > 0)
-        action.route = mr_fleet_route(s->fleet, (const char *)name, name_len);
-    if (handler == MR_NO_HANDLER && !(flags & MR_ACTION_LIVE)) {
-        if (reply >= s->rings.reply_count || s->rings.replies[reply] == NULL)
-            return throw_rc(env, MR_INVALID, "a route names a reply that is not there");
-        action.reply = s->rings.replies[reply];
-        mr_reply_retain(action.reply);
-    }
-    mr_rc rc = mr_routes_add(s->new_routes, bytes, len, mask, &action);
-    return rc == MR_OK ? NULL : throw_rc(env, rc, "a route that the table does not take");
-}
-
-static napi_value call_commit_routes(napi_env env, napi_callback_info info)
-{
-    napi_value args[3];
-    uint32_t fallback, flags;
-    if (!mr_args(env, info, 3, args))
-        return NULL;
-    mr_server *s = mr_server_of(env, args[0]);
-    if (s == NULL || s->new_routes == NULL ||
-        !mr_arg_u32(env, args[1], "fallback", &fallback) ||
-        !mr_arg_u32(env, args[2], "flags", &flags))
-        return NULL;
-    mr_engine_set_routes(s->engine, s->new_routes, fallback, flags);
-    s->new_routes = NULL;
-    return NULL;
 }
 
 /* ---- answers ---- */
@@ -502,7 +336,7 @@ static napi_value call_is_waiting(napi_env env, napi_callback_info info)
     uint64_t connection;
     uint32_t seq;
     mr_server *s = exchange_args(env, info, &connection, &seq);
-    return number(env, s ? (int)mr_engine_is_waiting(s->engine, connection, seq) : MR_IS_OVER);
+    return mr_number(env, s ? (int)mr_engine_is_waiting(s->engine, connection, seq) : MR_IS_OVER);
 }
 
 static napi_value call_watch(napi_env env, napi_callback_info info)
@@ -510,7 +344,7 @@ static napi_value call_watch(napi_env env, napi_callback_info info)
     uint64_t connection;
     uint32_t seq;
     mr_server *s = exchange_args(env, info, &connection, &seq);
-    return boolean(env, s != NULL && mr_engine_watch(s->engine, connection, seq) == MR_OK);
+    return mr_boolean(env, s != NULL && mr_engine_watch(s->engine, connection, seq) == MR_OK);
 }
 
 static napi_value call_queued_bytes(napi_env env, napi_callback_info info)
@@ -519,11 +353,11 @@ static napi_value call_queued_bytes(napi_env env, napi_callback_info info)
     uint32_t seq;
     mr_server *s = exchange_args(env, info, &connection, &seq);
     if (s == NULL)
-        return number(env, 0);
+        return mr_number(env, 0);
     mr_rings_drain(&s->rings);
     mr_engine_flush(s->engine);
     s->needs_turn = true;
-    return number(env, (double)mr_engine_queued_bytes(s->engine, connection, seq));
+    return mr_number(env, (double)mr_engine_queued_bytes(s->engine, connection, seq));
 }
 
 static napi_value call_watch_drain(napi_env env, napi_callback_info info)
@@ -531,7 +365,7 @@ static napi_value call_watch_drain(napi_env env, napi_callback_info info)
     uint64_t connection;
     uint32_t seq;
     mr_server *s = exchange_args(env, info, &connection, &seq);
-    return boolean(env, s != NULL && mr_engine_watch_drain(s->engine, connection, seq) == MR_OK);
+    return mr_boolean(env, s != NULL && mr_engine_watch_drain(s->engine, connection, seq) == MR_OK);
 }
 
 /* ---- ending ---- */
@@ -598,25 +432,17 @@ static napi_value call_stats(napi_env env, napi_callback_info info)
         {"badRecords", (double)s->rings.bad_records},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (napi_set_named_property(env, out, rows[i].name, number(env, rows[i].value)) != napi_ok)
+        if (napi_set_named_property(env, out, rows[i].name, mr_number(env, rows[i].value)) != napi_ok)
             return NULL;
     return out;
 }
 
 napi_status mr_calls_export(napi_env env, napi_value exports)
 {
-    static const struct {
-        const char *name;
-        napi_callback call;
-    } calls[] = {
+    static const mr_call calls[] = {
         {"create", call_create},
         {"listen", call_listen},
         {"describe", call_describe},
-        {"addReply", call_add_reply},
-        {"dropReply", call_drop_reply},
-        {"beginRoutes", call_begin_routes},
-        {"addRoute", call_add_route},
-        {"commitRoutes", call_commit_routes},
         {"drain", call_drain},
         {"send", call_send},
         {"isWaiting", call_is_waiting},
@@ -628,14 +454,5 @@ napi_status mr_calls_export(napi_env env, napi_value exports)
         {"destroy", call_destroy},
         {"stats", call_stats},
     };
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        napi_value function;
-        napi_status status = napi_create_function(env, calls[i].name, NAPI_AUTO_LENGTH,
-                                                  calls[i].call, NULL, &function);
-        if (status == napi_ok)
-            status = napi_set_named_property(env, exports, calls[i].name, function);
-        if (status != napi_ok)
-            return status;
-    }
-    return napi_ok;
+    return mr_calls_set(env, exports, calls, sizeof calls / sizeof calls[0]);
 }

@@ -28,6 +28,7 @@
 
 /* Sets the calls as properties of `exports`. */
 napi_status mr_calls_export(napi_env env, napi_value exports);
+napi_status mr_table_export(napi_env env, napi_value exports); /* table_calls.c */
 
 /* ---- addon.c ---- */
 

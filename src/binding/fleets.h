@@ -1,7 +1,7 @@
-/* fleets.h -- what this copy of the addon shares between the environments of its process: the fleets,
- * by their numbers. The only mutable statics of the binding, because nothing else reaches from one
- * environment to another; and how many copies of the addon there are, because each has its own.
- * Thread:  any. */
+/* fleets.h -- what this copy of the addon shares between the environments of its process: the
+ * fleets, by their numbers. The only mutable statics of the binding, because nothing else reaches
+ * from one environment to another; and how many copies of the addon there are, because each has its
+ * own. Thread:  any. */
 #ifndef MR_BINDING_FLEETS_H
 #define MR_BINDING_FLEETS_H
 

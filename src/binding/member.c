@@ -37,8 +37,8 @@ static void write_record(mr_member *m, uint32_t from, const mr_mail *mail, uint3
     r[7] = (uint32_t)mail->len;
 }
 
-/* A message that does not fit beside the others waits for the next call; one that never fits goes as a
- * Buffer of its own, and where there is no memory for that, it is lost and counted. */
+/* A message that does not fit beside the others waits for the next call; one that never fits goes
+ * as a Buffer of its own, and where there is no memory for that, it is lost and counted. */
 static bool take_message(mr_member *m, uint32_t from, const mr_mail *mail)
 {
     if (m->record_count == MR_MAIL_RECORDS)
@@ -202,7 +202,8 @@ static napi_value peer_list(mr_member *m, const mr_handed_socket *sockets, uint3
         char text[INET6_ADDRSTRLEN] = "";
         const mr_peer *peer = &sockets[i].peer;
         if (peer->family != 0)
-            (void)inet_ntop(peer->family == 4 ? AF_INET : AF_INET6, peer->address, text, sizeof text);
+            (void)inet_ntop(peer->family == 4 ? AF_INET : AF_INET6, peer->address, text,
+                            sizeof text);
         if (napi_create_int32(m->env, sockets[i].fd, &item) != napi_ok ||
             napi_set_element(m->env, list, i * 3, item) != napi_ok ||
             napi_create_string_latin1(m->env, text, NAPI_AUTO_LENGTH, &item) != napi_ok ||
@@ -313,19 +314,21 @@ static bool make_inbox(mr_member *m, napi_value holder)
     napi_value memory, view;
     void *data;
     size_t record_bytes = MR_MAIL_RECORDS * MR_MAIL_WORDS * sizeof(uint32_t);
-    if (napi_create_arraybuffer(m->env, record_bytes + MR_MAIL_INBOX_BYTES, &data, &memory) != napi_ok)
+    if (napi_create_arraybuffer(m->env, record_bytes + MR_MAIL_INBOX_BYTES, &data, &memory) !=
+        napi_ok)
         return false;
     m->records = data;
     m->bytes = (uint8_t *)data + record_bytes;
-    return napi_create_typedarray(m->env, napi_uint32_array, MR_MAIL_RECORDS * MR_MAIL_WORDS, memory, 0,
-                                  &view) == napi_ok &&
+    return napi_create_typedarray(m->env, napi_uint32_array, MR_MAIL_RECORDS * MR_MAIL_WORDS,
+                                  memory, 0, &view) == napi_ok &&
            napi_set_named_property(m->env, holder, "records", view) == napi_ok &&
-           napi_create_typedarray(m->env, napi_uint8_array, MR_MAIL_INBOX_BYTES, memory, record_bytes,
-                                  &view) == napi_ok &&
+           napi_create_typedarray(m->env, napi_uint8_array, MR_MAIL_INBOX_BYTES, memory,
+                                  record_bytes, &view) == napi_ok &&
            napi_set_named_property(m->env, holder, "bytes", view) == napi_ok;
 }
 
-static bool make_references(mr_member *m, napi_value holder, napi_value on_mail, napi_value on_accept)
+static bool make_references(mr_member *m, napi_value holder, napi_value on_mail,
+                            napi_value on_accept)
 {
     napi_value name;
     napi_valuetype type;

@@ -89,7 +89,8 @@ static napi_value call_create(napi_env env, napi_callback_info info)
     mr_fleet_options options = {0};
     uint32_t balance, ping_ms;
     mr_fleet *fleet = NULL;
-    if (!mr_args(env, info, 7, args) || !mr_arg_u32(env, args[0], "threads", &options.thread_count) ||
+    if (!mr_args(env, info, 7, args) ||
+        !mr_arg_u32(env, args[0], "threads", &options.thread_count) ||
         !mr_arg_u32(env, args[1], "balance", &balance) ||
         !mr_arg_u32(env, args[2], "stuckMs", &options.stuck_ms) ||
         !mr_arg_u32(env, args[3], "pingMs", &ping_ms))
@@ -99,10 +100,12 @@ static napi_value call_create(napi_env env, napi_callback_info info)
         options.keeps_cpu = false;
     mr_rc rc = mr_fleets_create(options, &fleet);
     if (rc == MR_LIMIT)
-        return fail(env, "ERR_MILLRACE_UNSUPPORTED", "There are 16 fleets in this process already.");
+        return fail(env, "ERR_MILLRACE_UNSUPPORTED",
+                    "There are 16 fleets in this process already.");
     if (rc != MR_OK)
-        return fail(env, rc == MR_INVALID ? "ERR_MILLRACE_INTERNAL_ARGUMENT" : "ERR_MILLRACE_OUT_OF_MEMORY",
-                    "the fleet could not be made");
+        return fail(
+            env, rc == MR_INVALID ? "ERR_MILLRACE_INTERNAL_ARGUMENT" : "ERR_MILLRACE_OUT_OF_MEMORY",
+            "the fleet could not be made");
     return make_member(env, fleet, MR_SUPERVISOR, args[4], args[5], ping_ms);
 }
 
@@ -393,7 +396,8 @@ static napi_value call_pin_thread(napi_env env, napi_callback_info info)
     CPU_ZERO(&set);
     if (cpu < CPU_SETSIZE)
         CPU_SET(cpu, &set);
-    (void)napi_get_boolean(env, pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0, &out);
+    (void)napi_get_boolean(env, pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0,
+                           &out);
     return out;
 }
 
@@ -405,10 +409,7 @@ static napi_value call_copies(napi_env env, napi_callback_info info)
 
 napi_status mr_member_export(napi_env env, napi_value exports)
 {
-    static const struct {
-        const char *name;
-        napi_callback call;
-    } calls[] = {
+    static const mr_call calls[] = {
         {"fleetCreate", call_create},
         {"fleetJoin", call_join},
         {"fleetNumber", call_number},
@@ -431,14 +432,5 @@ napi_status mr_member_export(napi_env env, napi_value exports)
         {"pinThread", call_pin_thread},
         {"copies", call_copies},
     };
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        napi_value function;
-        napi_status status = napi_create_function(env, calls[i].name, NAPI_AUTO_LENGTH,
-                                                  calls[i].call, NULL, &function);
-        if (status == napi_ok)
-            status = napi_set_named_property(env, exports, calls[i].name, function);
-        if (status != napi_ok)
-            return status;
-    }
-    return napi_ok;
+    return mr_calls_set(env, exports, calls, sizeof calls / sizeof calls[0]);
 }

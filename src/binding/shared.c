@@ -150,22 +150,10 @@ static napi_value call_pass_permit(napi_env env, napi_callback_info info)
 
 napi_status mr_shared_export(napi_env env, napi_value exports)
 {
-    static const struct {
-        const char *name;
-        napi_callback call;
-    } calls[] = {{"routeRow", call_route_row},
+    static const mr_call calls[] = {{"routeRow", call_route_row},
                  {"takePermit", call_take_permit},
                  {"awaitPermit", call_await_permit},
                  {"givePermit", call_give_permit},
                  {"passPermit", call_pass_permit}};
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        napi_value function;
-        napi_status status = napi_create_function(env, calls[i].name, NAPI_AUTO_LENGTH,
-                                                  calls[i].call, NULL, &function);
-        if (status == napi_ok)
-            status = napi_set_named_property(env, exports, calls[i].name, function);
-        if (status != napi_ok)
-            return status;
-    }
-    return napi_ok;
+    return mr_calls_set(env, exports, calls, sizeof calls / sizeof calls[0]);
 }

@@ -14,9 +14,10 @@ typedef struct mr_shared_room {
     char rate_field[MR_RATE_FIELD_MAX];
 } mr_shared_room;
 
-/* Reads `ratePerSecond` (0: none), `rateBurst`, `rateEntries`, `rateField` (empty: the address), `lagLimit`,
- * `accessStyle` (0: no log; 1 common, 2 combined, 3 JSON), `accessPath` (bytes, or null for `accessFd`)
- * of the object. False with an exception. The ring of the log is the caller's to close. */
+/* Reads `ratePerSecond` (0: none), `rateBurst`, `rateEntries`, `rateField` (empty: the address),
+ * `lagLimit`, `accessStyle` (0: no log; 1 common, 2 combined, 3 JSON), `accessPath` (bytes, or null
+ * for `accessFd`) of the object. False with an exception. The ring of the log is the caller's to
+ * close. */
 bool mr_shared_read(napi_env env, napi_value object, mr_member *member, mr_shared_room *room,
                     mr_engine_options *options);
 

@@ -1,8 +1,8 @@
-/* balance.c -- where connections go: the fleet's listening sockets, and the supervisor's hand-over of
- * connections that it accepted. See fleet.h.
+/* balance.c -- where connections go: the fleet's listening sockets, and the supervisor's hand-over
+ * of connections that it accepted. See fleet.h.
  *
- * One owner of a descriptor at any time: accept -> mr_handed_socket -> the mailbox -> the engine that
- * reads it. Whoever fails to pass it on closes it. */
+ * One owner of a descriptor at any time: accept -> mr_handed_socket -> the mailbox -> the engine
+ * that reads it. Whoever fails to pass it on closes it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* accept4, F_DUPFD_CLOEXEC */
 #endif
@@ -54,7 +54,8 @@ static void close_all(mr_listener *l)
 }
 
 /* Port 0 is settled by the first socket. */
-static mr_rc open_sockets(mr_listener *l, const mr_listen_options *options, uint32_t count, int *error)
+static mr_rc open_sockets(mr_listener *l, const mr_listen_options *options, uint32_t count,
+                          int *error)
 {
     mr_listen_options each = *options;
     each.is_shared = count > 1 || options->is_shared;
@@ -99,9 +100,9 @@ static mr_rc open_listener(mr_fleet *f, const char *key, const mr_listen_options
         *error = ENOSPC;
         return MR_LIMIT;
     }
-    l->balance = is_spread                               ? MR_BALANCE_REUSEPORT
+    l->balance = is_spread                            ? MR_BALANCE_REUSEPORT
                  : f->balance == MR_BALANCE_REUSEPORT ? MR_BALANCE_ROTATE
-                                                         : f->balance;
+                                                      : f->balance;
     mr_rc rc = open_sockets(l, options, is_spread ? f->thread_count : 1, error);
     if (rc == MR_OK && is_spread && f->keeps_cpu &&
         (rc = steer_by_cpu(l->fds[0], l->fd_count, error)) != MR_OK)
@@ -236,8 +237,8 @@ mr_rc mr_fleet_accept(mr_fleet *f, uint32_t listener, uint32_t which, mr_handed_
     if (!is_open(l) || which >= l->fd_count)
         return MR_AGAIN;
     *out = (mr_handed_socket){.listener = listener};
-    out->fd = accept4(l->fds[which], (struct sockaddr *)&peer, &peer_len,
-                      SOCK_NONBLOCK | SOCK_CLOEXEC);
+    out->fd =
+        accept4(l->fds[which], (struct sockaddr *)&peer, &peer_len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (out->fd >= 0) {
         mr_peer_from((struct sockaddr *)&peer, peer_len, &out->peer);
         return MR_OK;

@@ -1,8 +1,8 @@
 /* fleet.c -- see fleet.h for the states of a seat.
  *
- * What makes the hand-over of a seat safe: a tenant's last act (mr_fleet_leave) and the supervisor's
- * reaping are under the lock, and so is the next tenant's mr_fleet_take_seat(). Each side of each
- * mailbox therefore has one thread at a time, with an order between them. */
+ * What makes the hand-over of a seat safe: a tenant's last act (mr_fleet_leave) and the
+ * supervisor's reaping are under the lock, and so is the next tenant's mr_fleet_take_seat(). Each
+ * side of each mailbox therefore has one thread at a time, with an order between them. */
 #include "engine/fleet.h"
 #include <stdalign.h>
 #include <string.h>
@@ -234,7 +234,7 @@ void mr_fleet_reap(mr_fleet *f, uint32_t at)
     mr_seat *seat = &f->seats[at];
     if (mr_seat_state_of(seat) != MR_SEAT_GONE)
         mr_fleet_leave(f, at); /* it never arrived */
-    lock(f); /* after the tenant's own leaving: its reading is before ours */
+    lock(f);                   /* after the tenant's own leaving: its reading is before ours */
     mr_fleet_reap_permits(f, at);
     mr_meter_retire(&f->retired, &seat->meter);
     if (f->series != NULL)
@@ -404,7 +404,8 @@ size_t mr_fleet_mail_depth(const mr_fleet *f, uint32_t at)
 {
     size_t depth = 0;
     for (uint32_t from = 0; from < f->seat_count; from++) {
-        const mr_mailbox *box = atomic_load_explicit(&f->seats[at].inbox[from], memory_order_acquire);
+        const mr_mailbox *box =
+            atomic_load_explicit(&f->seats[at].inbox[from], memory_order_acquire);
         depth += box != NULL ? mr_mailbox_depth(box) : 0;
     }
     return depth;
@@ -419,8 +420,8 @@ static mr_rc grow_names(mr_fleet *f)
         return MR_OK;
     if (f->name_count >= MR_FLEET_NAMES_MAX)
         return MR_LIMIT;
-    void *grown = mr_mem_resize(&f->mem, f->names, f->name_cap * sizeof *f->names,
-                                cap * sizeof *f->names);
+    void *grown =
+        mr_mem_resize(&f->mem, f->names, f->name_cap * sizeof *f->names, cap * sizeof *f->names);
     if (grown == NULL)
         return MR_NOMEM;
     f->names = grown;

@@ -1,12 +1,11 @@
 /* fleet.h -- the threads of one process that behave as one server: who is there, messages between
  * them, what they share.
  *
- * A thread's place in the fleet is its number, 0 .. thread_count - 1. Whoever fills it sits on a seat:
- * while a thread is being replaced the old and the new one live side by side, so there are twice as
- * many seats as threads, and one for the supervisor. A seat goes
- *   FREE -> STARTING -> UP -> DRAINING -> GONE -> FREE
- * and steps may be skipped, never undone. STARTING to GONE is the thread's own doing, the last step
- * the supervisor's: it hands on what the thread left behind.
+ * A thread's place in the fleet is its number, 0 .. thread_count - 1. Whoever fills it sits on a
+ * seat: while a thread is being replaced the old and the new one live side by side, so there are
+ * twice as many seats as threads, and one for the supervisor. A seat goes FREE -> STARTING -> UP ->
+ * DRAINING -> GONE -> FREE and steps may be skipped, never undone. STARTING to GONE is the thread's
+ * own doing, the last step the supervisor's: it hands on what the thread left behind.
  *
  * Owns:    seats, mailboxes, names, listening sockets, the counters that all threads share.
  * Thread:  any, where nothing else is said; what changes seldom is under one lock, which is never
@@ -28,14 +27,15 @@
 
 #define MR_FLEET_THREADS_MAX 64u
 #define MR_FLEET_SEATS_MAX (2u * MR_FLEET_THREADS_MAX + 1u)
-#define MR_SUPERVISOR 0u       /* its seat */
+#define MR_SUPERVISOR 0u /* its seat */
 #define MR_NO_SEAT 0xFFFFFFFFu
-#define MR_FLEET_NAMES_MAX 4096u  /* names of handlers of messages */
-#define MR_FLEET_NAME_BYTES 256u  /* of one */
+#define MR_FLEET_NAMES_MAX 4096u /* names of handlers of messages */
+#define MR_FLEET_NAME_BYTES 256u /* of one */
 #define MR_FLEET_LISTENERS_MAX 16u
 #define MR_FLEET_ROUTE_BYTES 255u /* of a route's name in the metrics; longer ones are cut */
 #define MR_FLEET_MAILBOX_BYTES (64u * 1024u)
-#define MR_FLEET_LARGE_BYTES (64u * 1024u * 1024u) /* messages of one pair that are too large for the ring */
+#define MR_FLEET_LARGE_BYTES                                                                       \
+    (64u * 1024u * 1024u) /* messages of one pair that are too large for the ring */
 
 typedef enum mr_seat_state {
     MR_SEAT_FREE,
@@ -64,7 +64,7 @@ typedef struct mr_seat {
     _Atomic uint64_t beat_ns;    /* when its loop last turned */
     mr_values values;            /* of the program's own metrics; made at the first definition */
     uint32_t permits[MR_METER_ROUTES_MAX]; /* that it holds; its thread's, then the supervisor's */
-    mr_meter_window window;      /* under the lock: whoever looks at its utilisation */
+    mr_meter_window window;                /* under the lock: whoever looks at its utilisation */
 } mr_seat;
 
 /* What a message is; the flags belong to whoever sends that kind. */
@@ -90,13 +90,13 @@ typedef enum mr_balance {
     MR_BALANCE_SELECT     /* to the thread that a function names */
 } mr_balance;
 
-/* A listening socket, or one for each thread. It belongs to the fleet, not to the thread that serves
- * it: connections that wait in its queue survive the thread. */
+/* A listening socket, or one for each thread. It belongs to the fleet, not to the thread that
+ * serves it: connections that wait in its queue survive the thread. */
 typedef struct mr_listener {
-    char key[320];       /* what it was asked for by */
+    char key[320]; /* what it was asked for by */
     mr_balance balance;
     uint16_t port;
-    _Atomic bool is_open; /* the rest is set before it and constant then */
+    _Atomic bool is_open;          /* the rest is set before it and constant then */
     int fds[MR_FLEET_THREADS_MAX]; /* owned; one each under REUSEPORT, else the first only */
     uint32_t fd_count;
     _Atomic uint64_t users[MR_BELL_WORDS]; /* seats that serve it now, a bit each */
@@ -112,14 +112,14 @@ typedef struct mr_fleet {
     bool keeps_cpu;
     uint64_t stuck_ns; /* a thread whose loop has not turned for so long gets no new connections */
     /* shared, hot */
-    uint8_t line_before[64];      /* a cache line of its own for what is written for each connection */
+    uint8_t line_before[64]; /* a cache line of its own for what is written for each connection */
     _Atomic uint32_t connections; /* of all threads, against limits.connections */
     uint8_t line_behind[64];
     _Atomic uint32_t refs;
     _Atomic bool is_ending;                           /* no thread is replaced any more */
     _Atomic uint32_t current[MR_FLEET_THREADS_MAX];   /* seat of each thread, or MR_NO_SEAT */
     _Atomic uint64_t sockets_handed, sockets_dropped; /* by the supervisor */
-    _Atomic uint64_t mail_lost;                       /* posted to threads that left before they read it */
+    _Atomic uint64_t mail_lost; /* posted to threads that left before they read it */
     mr_permits permits[MR_METER_ROUTES_MAX];
     pthread_mutex_t lock;
     /* under the lock */
@@ -132,7 +132,7 @@ typedef struct mr_fleet {
     mr_rate *rate;           /* made by the first engine that asks for a limit */
     mr_access_log *access;   /* made by the first engine that asks for a log */
     char (*routes)[MR_FLEET_ROUTE_BYTES + 1]; /* names of the rows of the meters */
-    uint32_t route_count;    /* <= MR_METER_ROUTES_MAX */
+    uint32_t route_count;                     /* <= MR_METER_ROUTES_MAX */
     /* the supervisor's */
     uint32_t next_turn;
     mr_seat *seats; /* seat_count; in seat_block, aligned to cache lines */
@@ -165,8 +165,9 @@ void mr_fleet_up(mr_fleet *fleet, uint32_t seat);
 void mr_fleet_draining(mr_fleet *fleet, uint32_t seat);
 /* The seat's thread, last of all: nobody rings it any more. */
 void mr_fleet_leave(mr_fleet *fleet, uint32_t seat);
-/* The supervisor, once the thread has ended or could not be started: connections on their way to it go
- * to others, messages are counted as lost, its counters live on in the totals, the seat is free. */
+/* The supervisor, once the thread has ended or could not be started: connections on their way to it
+ * go to others, messages are counted as lost, its counters live on in the totals, the seat is free.
+ */
 void mr_fleet_reap(mr_fleet *fleet, uint32_t seat);
 /* The seat of a thread, or MR_NO_SEAT. */
 uint32_t mr_fleet_seat_of(const mr_fleet *fleet, uint32_t thread);
@@ -176,7 +177,8 @@ static inline mr_seat_state mr_seat_state_of(const mr_seat *seat)
 }
 /* Whether the loop of a seat has not turned for stuck_ns. */
 bool mr_fleet_is_stuck(const mr_fleet *fleet, uint32_t seat, uint64_t now_ns);
-/* The supervisor, some times a second: asks the loops that have not turned since to show that they do. */
+/* The supervisor, some times a second: asks the loops that have not turned since to show that they
+ * do. */
 void mr_fleet_ping(mr_fleet *fleet, uint64_t now_ns);
 /* The seat's thread: its loop turns. Returns how late the answer to a ping is, or 0. */
 uint64_t mr_fleet_beat(mr_fleet *fleet, uint32_t seat, uint64_t now_ns);
@@ -186,14 +188,14 @@ uint64_t mr_fleet_beat(mr_fleet *fleet, uint32_t seat, uint64_t now_ns);
 /* From a seat's own thread to any seat. FIFO for each pair. `generation` is filled in.
  * MR_GONE: nobody sits there. MR_LIMIT: its mailbox is full. MR_INVALID: too large. MR_NOMEM. */
 mr_rc mr_fleet_post(mr_fleet *fleet, uint32_t from, uint32_t to, mr_mail *mail) MR_MUST_CHECK;
-/* The seat's thread reads: for each message `take` is called until it returns false; the rest stays,
- * and the seat is rung again. Returns whether anything stayed. Messages for an earlier tenant are
- * dropped and counted. */
-bool mr_fleet_read(mr_fleet *fleet, uint32_t seat, bool (*take)(void *, uint32_t from, const mr_mail *),
-                   void *arg);
+/* The seat's thread reads: for each message `take` is called until it returns false; the rest
+ * stays, and the seat is rung again. Returns whether anything stayed. Messages for an earlier
+ * tenant are dropped and counted. */
+bool mr_fleet_read(mr_fleet *fleet, uint32_t seat,
+                   bool (*take)(void *, uint32_t from, const mr_mail *), void *arg);
 /* Gives a connection to another seat, counting it there; takes the descriptor unless it fails. */
-mr_rc mr_fleet_send_socket(mr_fleet *fleet, uint32_t from, uint32_t to, const mr_handed_socket *socket)
-    MR_MUST_CHECK;
+mr_rc mr_fleet_send_socket(mr_fleet *fleet, uint32_t from, uint32_t to,
+                           const mr_handed_socket *socket) MR_MUST_CHECK;
 /* Closes a connection that nobody takes, and counts it. */
 void mr_fleet_drop_socket(mr_fleet *fleet, const mr_handed_socket *socket);
 /* Likewise, but the seat is not rung for what comes meanwhile: mr_fleet_read() must follow. Returns
@@ -203,7 +205,8 @@ bool mr_fleet_read_more(mr_fleet *fleet, uint32_t seat,
 /* Messages that wait for a seat; approximate. */
 size_t mr_fleet_mail_depth(const mr_fleet *fleet, uint32_t seat);
 
-/* The number of a name, new or known. MR_LIMIT: MR_FLEET_NAMES_MAX, MR_INVALID: empty or too long. */
+/* The number of a name, new or known. MR_LIMIT: MR_FLEET_NAMES_MAX, MR_INVALID: empty or too long.
+ */
 mr_rc mr_fleet_name(mr_fleet *fleet, const char *bytes, size_t len, uint32_t *number) MR_MUST_CHECK;
 /* Copies its text; returns the length, or 0: no such number. */
 size_t mr_fleet_name_text(mr_fleet *fleet, uint32_t number, char out[MR_FLEET_NAME_BYTES + 1]);
@@ -213,23 +216,26 @@ size_t mr_fleet_name_text(mr_fleet *fleet, uint32_t number, char out[MR_FLEET_NA
 /* The seat's thread wants to listen. *fd is a duplicate for it to serve, or -1 where the supervisor
  * accepts. The first to ask makes the sockets, the others must ask for the same.
  * MR_LIMIT: too many listeners, or this seat serves it already. MR_INVALID: *error says why. */
-mr_rc mr_fleet_listen(mr_fleet *fleet, uint32_t seat, const char *key, const mr_listen_options *options,
-                      uint32_t *listener, uint16_t *port, int *fd, int *error) MR_MUST_CHECK;
+mr_rc mr_fleet_listen(mr_fleet *fleet, uint32_t seat, const char *key,
+                      const mr_listen_options *options, uint32_t *listener, uint16_t *port, int *fd,
+                      int *error) MR_MUST_CHECK;
 /* The socket of a listener that the supervisor accepts from, or -1. */
 int mr_fleet_watched_fd(mr_fleet *fleet, uint32_t listener);
 /* The seat's thread serves it no more. */
 void mr_fleet_unlisten(mr_fleet *fleet, uint32_t seat, uint32_t listener);
 /* The supervisor: closes the fleet's own descriptors, so that each queue ends with the thread that
- * empties it. What waits at sockets that the supervisor itself serves is accepted and handed over. */
+ * empties it. What waits at sockets that the supervisor itself serves is accepted and handed over.
+ */
 void mr_fleet_close_listeners(mr_fleet *fleet);
 /* The supervisor, when all threads run new code: closes what none of them serves any more. */
 void mr_fleet_sweep_listeners(mr_fleet *fleet);
 /* The supervisor: the next connection that waits at socket `which` of a listener. MR_AGAIN: none;
  * MR_LIMIT: no descriptors are left, MR_CLOSED: that one went again, or the socket is closed. */
-mr_rc mr_fleet_accept(mr_fleet *fleet, uint32_t listener, uint32_t which, mr_handed_socket *out)
-    MR_MUST_CHECK;
-/* The supervisor hands a connection to `thread`, or where its place is empty or stuck to the next in
- * turn; MR_NO_SEAT as thread: as the fleet's balance says. Takes fd. MR_GONE: closed, nobody is there. */
+mr_rc mr_fleet_accept(mr_fleet *fleet, uint32_t listener, uint32_t which,
+                      mr_handed_socket *out) MR_MUST_CHECK;
+/* The supervisor hands a connection to `thread`, or where its place is empty or stuck to the next
+ * in turn; MR_NO_SEAT as thread: as the fleet's balance says. Takes fd. MR_GONE: closed, nobody is
+ * there. */
 mr_rc mr_fleet_hand_over(mr_fleet *fleet, uint32_t thread, const mr_handed_socket *socket);
 /* The supervisor: accepts for threads that are stuck or gone, from sockets of their own. */
 void mr_fleet_rescue(mr_fleet *fleet, uint64_t now_ns);
@@ -239,9 +245,10 @@ void mr_fleet_rescue(mr_fleet *fleet, uint64_t now_ns);
 /* The row of the meters for a route of this name; names beyond MR_METER_ROUTES_MAX share one. */
 uint32_t mr_fleet_route(mr_fleet *fleet, const char *name, size_t len);
 /* The text of all metrics, for Prometheus. MR_NOMEM, MR_LIMIT: nothing is appended. */
-mr_rc mr_fleet_metrics_text(mr_fleet *fleet, mr_mem *mem, mr_buf *out, uint64_t now_ns) MR_MUST_CHECK;
-/* JSON. *is_well: alive (some thread is up), or with `is_for_ready` ready for more (and the fleet is
- * not about to end). */
+mr_rc mr_fleet_metrics_text(mr_fleet *fleet, mr_mem *mem, mr_buf *out,
+                            uint64_t now_ns) MR_MUST_CHECK;
+/* JSON. *is_well: alive (some thread is up), or with `is_for_ready` ready for more (and the fleet
+ * is not about to end). */
 mr_rc mr_fleet_health_text(mr_fleet *fleet, mr_mem *mem, mr_buf *out, uint64_t now_ns,
                            bool is_for_ready, bool *is_well) MR_MUST_CHECK;
 /* Fills one row for each thread number, rows[MR_FLEET_THREADS_MAX]; returns how many. */
@@ -261,15 +268,16 @@ void mr_fleet_await_permit(mr_fleet *fleet, uint32_t seat, uint32_t row);
 uint32_t mr_fleet_give_permit(mr_fleet *fleet, uint32_t seat, uint32_t row);
 /* A thread that was told has no use for it: another seat to be told, or MR_NO_SEAT. */
 uint32_t mr_fleet_pass_permit(mr_fleet *fleet, uint32_t row);
-/* The supervisor, of a seat whose thread has ended: what it held is free. Whoever waits is told by the
- * caller. */
+/* The supervisor, of a seat whose thread has ended: what it held is free. Whoever waits is told by
+ * the caller. */
 void mr_fleet_reap_permits(mr_fleet *fleet, uint32_t seat);
 
 /* ---- what all threads share ---- */
 
-/* The one rate limit, or access log; the first to ask makes it by its options, and later ones get the
- * same whatever theirs say. */
-mr_rc mr_fleet_get_rate(mr_fleet *fleet, const mr_rate_options *options, mr_rate **out) MR_MUST_CHECK;
+/* The one rate limit, or access log; the first to ask makes it by its options, and later ones get
+ * the same whatever theirs say. */
+mr_rc mr_fleet_get_rate(mr_fleet *fleet, const mr_rate_options *options,
+                        mr_rate **out) MR_MUST_CHECK;
 /* Opens the access log's path again, if there is one. */
 void mr_fleet_reopen_access(mr_fleet *fleet);
 mr_rc mr_fleet_get_access(mr_fleet *fleet, const mr_access_options *options,

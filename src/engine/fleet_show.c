@@ -1,4 +1,5 @@
-/* fleet_show.c -- what a fleet shows of itself, without asking the threads that it shows. See fleet.h.
+/* fleet_show.c -- what a fleet shows of itself, without asking the threads that it shows. See
+ * fleet.h.
  *
  * All of it is under the fleet's lock, and so is the folding of a thread that has ended: a count is
  * seen in the one place or the other, never in both or in none. */

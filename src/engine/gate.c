@@ -14,8 +14,8 @@ static uint64_t key_of(const mr_conn *c, const uint8_t *bytes, const mr_h1_head 
     const mr_engine *e = c->engine;
     if (e->rate_field == NULL)
         return mr_rate_key_address(e->rate, &c->peer);
-    uint32_t i = mr_h1_find_field(bytes, head, fields, (const char *)e->rate_field,
-                                  e->rate_field_len, 0);
+    uint32_t i =
+        mr_h1_find_field(bytes, head, fields, (const char *)e->rate_field, e->rate_field_len, 0);
     if (i >= head->field_count) /* who shows no key has one budget with all who show none */
         return mr_rate_key_bytes(e->rate, NULL, 0);
     return mr_rate_key_bytes(e->rate, bytes + fields[i].value_off, fields[i].value_len);
@@ -48,7 +48,8 @@ mr_gate mr_gate_ask(mr_conn *c, const uint8_t *bytes, const mr_h1_head *head,
         return gate;
     if (e->rate != NULL)
         gate = ask_rate(c, bytes, head, fields);
-    if (gate.status == 0 && is_for_handler && e->lag_limit_ns != 0 && e->late_ns > e->lag_limit_ns) {
+    if (gate.status == 0 && is_for_handler && e->lag_limit_ns != 0 &&
+        e->late_ns > e->lag_limit_ns) {
         mr_meter_add(&e->seat->meter.refused_overload, 1);
         return (mr_gate){503, OVERLOAD_RETRY_S};
     }

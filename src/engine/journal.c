@@ -76,8 +76,8 @@ static mr_access_text field_text(const uint8_t *bytes, const mr_h1_head *head,
     return cut(bytes + fields[i].value_off, fields[i].value_len, max);
 }
 
-static void keep_access(mr_engine *e, mr_note_block *n, const uint8_t *bytes, const mr_h1_head *head,
-                        const mr_h1_field *fields)
+static void keep_access(mr_engine *e, mr_note_block *n, const uint8_t *bytes,
+                        const mr_h1_head *head, const mr_h1_field *fields)
 {
     mr_access_text texts[TEXT_COUNT] = {
         [METHOD] = cut(bytes + head->method_off, head->method_len, MR_ACCESS_METHOD_MAX),

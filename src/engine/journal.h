@@ -14,7 +14,7 @@
 typedef struct mr_note_block {
     struct mr_note_block *next; /* of the connection, by rising seq; or of the free ones */
     uint64_t start_ns;
-    uint8_t *access;   /* owned: what the access log will say of the request; NULL: nothing */
+    uint8_t *access; /* owned: what the access log will say of the request; NULL: nothing */
     uint32_t access_len;
     uint32_t seq;
     uint32_t route;    /* its row in the meter */

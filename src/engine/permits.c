@@ -1,5 +1,5 @@
-/* permits.c -- how many requests of one route may be with handlers at one time, over all threads. See
- * fleet.h.
+/* permits.c -- how many requests of one route may be with handlers at one time, over all threads.
+ * See fleet.h.
  *
  * A permit that is given back goes to whoever takes it first; a thread that has found none sets its
  * bit and tries once more, and who gives one back afterwards names a thread whose bit is set. Both

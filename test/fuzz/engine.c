@@ -14,6 +14,9 @@
 /* link: net/sock.c proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c */
 /* link: proto/h1_scan.c proto/h1_scan_avx2.c proto/h1_scan_sse2.c proto/h1_scan_neon.c */
 /* link: proto/h1_scan_scalar.c base/mem.c base/buf.c base/text.c base/slab.c base/wheel.c */
+/* link: engine/journal.c engine/gate.c engine/fleet.c engine/balance.c engine/permits.c */
+/* link: engine/fleet_show.c engine/mailbox.c engine/meter.c engine/series.c engine/rate.c */
+/* link: engine/access_log.c engine/access_line.c engine/metrics_text.c engine/metrics_put.c */
 #include "../c/engine_rig.h"
 
 #include "base/text.h"
