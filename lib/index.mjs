@@ -1,5 +1,8 @@
 export {
   serve,
+  launch,
+  bus,
+  self,
   reply,
   param,
   query,

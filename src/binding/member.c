@@ -157,12 +157,25 @@ static void beat(mr_member *m, uv_loop_t *loop)
 
 static void sync_watches(mr_member *m, uv_loop_t *loop);
 
+/* A thread that is being terminated still turns its loop: what has come for it is left for others. */
+static bool is_terminating(const mr_member *m)
+{
+    napi_value holder;
+    bool has = false;
+    return napi_get_reference_value(m->env, m->holder, &holder) != napi_ok ||
+           napi_has_named_property(m->env, holder, "records", &has) != napi_ok;
+}
+
 static void on_bell(uv_async_t *handle)
 {
     mr_member *m = handle->data;
     napi_handle_scope scope;
     if (m->is_closing || napi_open_handle_scope(m->env, &scope) != napi_ok)
         return;
+    if (is_terminating(m)) {
+        (void)napi_close_handle_scope(m->env, scope);
+        return;
+    }
     beat(m, handle->loop);
     if (m->seat == MR_SUPERVISOR)
         sync_watches(m, handle->loop);

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define THREAD_NAME_MAX 15u /* pthread_setname_np(3) */
 #define POST_STACK_BYTES 1024u
@@ -386,16 +387,25 @@ static napi_value call_name_thread(napi_env env, napi_callback_info info)
     return out;
 }
 
+/* Of those that the process may use, counted round. */
+static int nth_cpu(const cpu_set_t *allowed, uint32_t n)
+{
+    int cpu = -1;
+    for (uint32_t left = n % (uint32_t)CPU_COUNT(allowed) + 1; left > 0; left -= CPU_ISSET(cpu, allowed))
+        cpu++;
+    return cpu;
+}
+
 static napi_value call_pin_thread(napi_env env, napi_callback_info info)
 {
     napi_value args[1], out = NULL;
     uint32_t cpu;
-    cpu_set_t set;
+    cpu_set_t set, allowed;
     if (!mr_args(env, info, 1, args) || !mr_arg_u32(env, args[0], "cpu", &cpu))
         return NULL;
     CPU_ZERO(&set);
-    if (cpu < CPU_SETSIZE)
-        CPU_SET(cpu, &set);
+    if (sched_getaffinity(getpid(), sizeof allowed, &allowed) == 0)
+        CPU_SET(nth_cpu(&allowed, cpu), &set);
     (void)napi_get_boolean(env, pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0,
                            &out);
     return out;

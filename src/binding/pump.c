@@ -133,6 +133,8 @@ static void run_turn(mr_server *s, bool is_polling)
         return;
     s->is_in_turn = true;
     s->needs_turn = s->has_events = false;
+    if (s->fleet != NULL)
+        mr_meter_add(&s->fleet->seats[s->seat].meter.turns, 1);
     if (is_polling && s->fleet != NULL)
         note_lateness(s);
     if (!is_polling)

@@ -320,6 +320,7 @@ mr_rc mr_fleet_hand_over(mr_fleet *f, uint32_t thread, const mr_handed_socket *s
                                                 : next_in_turn(f, listener, now);
     for (uint32_t tries = 0; thread != MR_NO_SEAT && tries <= f->thread_count; tries++) {
         if (deliver(f, thread, socket)) {
+            mr_meter_add(&f->seats[MR_SUPERVISOR].meter.handed_over, 1);
             atomic_fetch_add_explicit(&f->sockets_handed, 1, memory_order_relaxed);
             return MR_OK;
         }

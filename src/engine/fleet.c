@@ -320,6 +320,8 @@ mr_rc mr_fleet_post(mr_fleet *f, uint32_t from, uint32_t to, mr_mail *mail)
         return rc;
     if ((rc = mr_mailbox_post(box, mail)) == MR_OK)
         mr_bell_ring(&seat->bell, from);
+    mr_meter *meter = &f->seats[from].meter;
+    mr_meter_add(rc == MR_OK ? &meter->mail_posted : &meter->mail_dropped, 1);
     return rc;
 }
 
@@ -360,7 +362,7 @@ static bool read_box(mr_fleet *f, mr_seat *seat, uint32_t from, uint32_t *left,
         else if (*left == 0 || !take(arg, from, &mail))
             return false;
         else
-            (*left)--;
+            (*left)--, mr_meter_add(&seat->meter.mail_delivered, 1);
         mr_mailbox_pop(box);
     }
     return true;

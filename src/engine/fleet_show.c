@@ -5,6 +5,7 @@
  * seen in the one place or the other, never in both or in none. */
 #include "engine/fleet.h"
 #include "engine/metrics_text.h"
+#include <stdio.h>
 #include <string.h>
 
 static void lock(mr_fleet *f) { (void)pthread_mutex_lock(&f->lock); }
@@ -121,6 +122,22 @@ static mr_rc put_metrics(mr_fleet *f, mr_mem *mem, mr_buf *out, const mr_meter_r
     return mr_metrics_text(mem, out, &metrics);
 }
 
+/* What went lost between threads, which no thread could count. */
+static mr_rc put_losses(mr_fleet *f, mr_mem *mem, mr_buf *out)
+{
+    char text[512];
+    int len = snprintf(text, sizeof text,
+                       "# HELP millrace_mail_lost_total Messages for threads that ended before they read them.\n"
+                       "# TYPE millrace_mail_lost_total counter\nmillrace_mail_lost_total %llu\n"
+                       "# HELP millrace_connections_dropped_total Connections that no thread could take.\n"
+                       "# TYPE millrace_connections_dropped_total counter\n"
+                       "millrace_connections_dropped_total %llu\n",
+                       (unsigned long long)atomic_load_explicit(&f->mail_lost, memory_order_relaxed),
+                       (unsigned long long)atomic_load_explicit(&f->sockets_dropped,
+                                                                memory_order_relaxed));
+    return mr_buf_append(mem, out, (const uint8_t *)text, (size_t)len);
+}
+
 mr_rc mr_fleet_metrics_text(mr_fleet *f, mr_mem *mem, mr_buf *out, uint64_t now_ns)
 {
     mr_meter_row rows[MR_FLEET_SEATS_MAX + MR_FLEET_THREADS_MAX];
@@ -130,6 +147,8 @@ mr_rc mr_fleet_metrics_text(mr_fleet *f, mr_mem *mem, mr_buf *out, uint64_t now_
     lock(f);
     size_t count = gather(f, now_ns, rows);
     mr_rc rc = put_metrics(f, mem, out, rows, count, totals);
+    if (rc == MR_OK)
+        rc = put_losses(f, mem, out);
     unlock(f);
     mr_mem_free(mem, totals, sizeof *totals);
     return rc;
