@@ -179,11 +179,17 @@ static void on_bell(uv_async_t *handle)
     beat(m, handle->loop);
     if (m->seat == MR_SUPERVISOR)
         sync_watches(m, handle->loop);
-    for (int i = 0; i < READS_PER_BELL && mr_fleet_read_more(m->fleet, m->seat, on_message, m); i++)
+    bool is_over = false;
+    for (int i = 0; i < READS_PER_BELL && !is_over; i++) {
+        if (!mr_fleet_read_more(m->fleet, m->seat, on_message, m))
+            break;
         deliver(m);
-    if (!m->is_closing)
+        is_over = m->is_closing || is_terminating(m); /* in the middle of a handler, perhaps */
+    }
+    if (!is_over)
         (void)mr_fleet_read(m->fleet, m->seat, on_message, m); /* rings again for what stayed */
-    deliver(m);
+    if (!is_over)
+        deliver(m);
     (void)napi_close_handle_scope(m->env, scope);
 }
 

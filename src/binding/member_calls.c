@@ -388,11 +388,12 @@ static napi_value call_name_thread(napi_env env, napi_callback_info info)
 }
 
 /* Of those that the process may use, counted round. */
-static int nth_cpu(const cpu_set_t *allowed, uint32_t n)
+static size_t nth_cpu(const cpu_set_t *allowed, uint32_t n)
 {
-    int cpu = -1;
-    for (uint32_t left = n % (uint32_t)CPU_COUNT(allowed) + 1; left > 0; left -= CPU_ISSET(cpu, allowed))
-        cpu++;
+    size_t cpu = 0;
+    uint32_t skip = n % (uint32_t)CPU_COUNT(allowed);
+    for (; !CPU_ISSET(cpu, allowed) || skip-- > 0; cpu++)
+        ;
     return cpu;
 }
 
