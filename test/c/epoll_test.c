@@ -140,6 +140,13 @@ static void close_with_reset(int fd) {
     close(fd);
 }
 
+static int open_fds(void) {
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
 /* ---- receiving ---- */
 
 static void receiving(void) {
@@ -334,6 +341,66 @@ static void sending_to_nobody(void) {
     close_transport(&s);
 }
 
+/* ---- letting go ---- */
+
+/* What came and was not received goes along, to another transport. */
+static void detaching(void) {
+    static struct epoll_event ready[4];
+    int before = open_fds();
+    seen s, t;
+    mr_link *link, *other;
+    open_transport("detaching", &t);
+    open_transport("detaching", &s);
+    int peer = attach_pair(&s, &link);
+    CHECK(write(peer, "abc", 3) == 3);
+    int fd = epoll_detach(link);
+    CHECK(fd >= 0 && link->fd == -1 && epoll_detach(link) == -1);
+    epoll_close(link); /* it is closed, the descriptor is not */
+    CHECK(fcntl(fd, F_GETFD) >= 0);
+    CHECK(epoll_wait(epoll_backend_fd(s.transport), ready, 4, 0) == 0); /* nothing wakes it */
+    poll_once(&s);
+    CHECK(s.data_calls == 0 && s.goners == 0);
+    mr_piece_out piece = {.bytes = (const uint8_t *)"hi", .len = 2};
+    CHECK(epoll_send(link, &piece, 1, 0) == MR_CLOSED);
+    epoll_want_data(link, true);
+    other = &t.links[t.link_count++];
+    CHECK(epoll_attach(t.transport, other, fd) == MR_OK);
+    poll_once(&t);
+    CHECK(t.data_bytes == 3 && t.sum == 'a' + 'b' + 'c' && s.data_calls == 0);
+    char text[8];
+    CHECK(epoll_send(other, &piece, 1, 0) == MR_OK && read(peer, text, sizeof text) == 2);
+    close(peer);
+    poll_once(&t);
+    CHECK(t.goners == 1 || t.eofs == 1);
+    close_transport(&s);
+    close_transport(&t);
+    CHECK(open_fds() == before);
+}
+
+static void detaching_with_a_queue(void) {
+    enum { SIZE = 4000000 };
+    uint8_t *bytes = calloc(1, SIZE), *got = malloc(SIZE);
+    seen s;
+    mr_link *link;
+    bool is_end;
+    open_transport("detaching with a queue", &s);
+    int peer = attach_pair(&s, &link);
+    mr_piece_out piece = {.bytes = bytes, .len = SIZE};
+    CHECK(bytes != NULL && got != NULL && epoll_send(link, &piece, 1, 0) == MR_AGAIN);
+    int fd = link->fd;
+    CHECK(epoll_detach(link) == -1 && link->fd == fd); /* nothing happened */
+    size_t len = 0;
+    for (int i = 0; i < 3000 && len < SIZE; i++) {
+        len += read_all(peer, got + len, SIZE - len, &is_end);
+        poll_once(&s);
+    }
+    CHECK(len == SIZE && s.drains == 1 && epoll_detach(link) == fd);
+    close(fd), close(peer);
+    close_transport(&s);
+    free(bytes);
+    free(got);
+}
+
 /* ---- accepting ---- */
 
 static void accepting(void) {
@@ -522,6 +589,8 @@ int main(void) {
     fin();
     queue_without_memory();
     sending_to_nobody();
+    detaching();
+    detaching_with_a_queue();
     accepting();
     too_many_listeners();
     without_descriptors();

@@ -1,6 +1,7 @@
 /* fleet_test.c -- seats and their tenants, messages, names, beats, what a thread leaves behind. The
  * malloc under base/mem.c is replaced, so that memory runs short inside create as well. */
-/* link: engine/balance.c engine/permits.c engine/fleet_show.c engine/mailbox.c engine/meter.c engine/series.c */
+/* link: engine/balance.c engine/permits.c engine/fleet_show.c engine/mailbox.c engine/meter.c
+ * engine/series.c */
 /* link: engine/rate.c engine/access_log.c engine/access_line.c engine/metrics_text.c */
 /* link: engine/metrics_put.c net/sock.c base/buf.c base/text.c base/clock.c */
 #ifndef _GNU_SOURCE
@@ -242,14 +243,15 @@ static void two_tenants(void) {
     uint32_t generation = atomic_load(&f->seats[old].generation);
     mr_fleet_up(f, old);
     new = take_seat(f, 0);
-    CHECK(new != old && mr_fleet_seat_of(f, 0) == old); /* messages go to who is there */
+    CHECK(new != old &&mr_fleet_seat_of(f, 0) == old); /* messages go to who is there */
     CHECK(mr_fleet_take_seat(f, 0, &third) == MR_LIMIT && third == MR_NO_SEAT);
     mr_fleet_up(f, new);
     CHECK(mr_fleet_seat_of(f, 0) == new);
     mr_fleet_draining(f, old);
     mr_fleet_leave(f, old);
     CHECK(mr_fleet_seat_of(f, 0) == new); /* it is not the old one's to give up */
-    CHECK(mr_fleet_take_seat(f, 0, &third) == MR_LIMIT); /* the place is not free before the reaping */
+    CHECK(mr_fleet_take_seat(f, 0, &third) ==
+          MR_LIMIT); /* the place is not free before the reaping */
     mr_fleet_reap(f, old);
     third = take_seat(f, 0);
     CHECK(third == old && atomic_load(&f->seats[old].generation) == generation + 1);
@@ -342,7 +344,8 @@ static void reading_in_turns(void) {
     uint32_t at = seat_up(f, 0, &rings), other = take_seat(f, 1);
     for (uint32_t i = 0; i < READS_PER_TURN; i++)
         CHECK(post(f, MR_SUPERVISOR, at, i) == MR_OK);
-    CHECK(!read_mail(f, at, 4096) && seen.count == READS_PER_TURN); /* just as many as one turn takes */
+    CHECK(!read_mail(f, at, 4096) &&
+          seen.count == READS_PER_TURN); /* just as many as one turn takes */
     for (uint32_t i = 0; i < READS_PER_TURN + 1; i++)
         CHECK(post(f, MR_SUPERVISOR, at, i) == MR_OK);
     CHECK(post(f, other, at, 5000) == MR_OK);
@@ -489,7 +492,8 @@ static void leaving_stops_serving(void) {
 static void beats(void) {
     int rings, more;
     mr_fleet *f = open_fleet("beats", 3);
-    uint32_t at = seat_up(f, 0, &rings), starting = take_seat(f, 1), draining = seat_up(f, 2, &more);
+    uint32_t at = seat_up(f, 0, &rings), starting = take_seat(f, 1),
+             draining = seat_up(f, 2, &more);
     mr_fleet_draining(f, draining);
     CHECK(!mr_fleet_is_stuck(f, at, UINT64_MAX) && mr_fleet_beat(f, at, 500) == 0);
     CHECK(!read_mail(f, at, 1));

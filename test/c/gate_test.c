@@ -146,7 +146,7 @@ static void exactly_the_burst(void) {
     CHECK(got_statuses(i, STATUSES(200, 429)));
     uint32_t other = connect_from("192.0.2.2");
     ask(other, GET("/a"));
-    CHECK(rig.request_count == 1); /* each address has its own */
+    CHECK(rig.request_count == 1);             /* each address has its own */
     uint32_t same = connect_from("192.0.2.1"); /* and all connections of one share it */
     ask(same, GET("/fixed"));
     CHECK(got_statuses(same, STATUSES(429)));
@@ -216,7 +216,8 @@ static void with_content(void) {
     ask(i, GET("/fixed") "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc");
     CHECK(rig.request_count == 0 && got_statuses(i, STATUSES(200, 429)));
     CHECK(rig_conn_state(i) == MR_CONN_OPEN);
-    ask(i, "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 500\r\n\r\nabc"); /* the rest is not read */
+    ask(i,
+        "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 500\r\n\r\nabc"); /* the rest is not read */
     CHECK(rig.request_count == 0 && got_statuses(i, STATUSES(429)));
     CHECK(rig_conn_state(i) != MR_CONN_OPEN && rig.note_count == 0);
     close_gate();

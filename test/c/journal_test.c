@@ -1,5 +1,5 @@
-/* journal_test.c -- what an engine in a fleet notes about exchanges: counts, routes, times, lines of
- * the access log. */
+/* journal_test.c -- what an engine in a fleet notes about exchanges: counts, routes, times, lines
+ * of the access log. */
 /* link: engine/engine.c engine/h1.c engine/conn.c engine/out.c engine/route.c engine/reply.c */
 /* link: engine/answer.c engine/content.c net/sock.c net/unsent.c proto/proxy.c */
 /* link: proto/url.c proto/h1_write.c proto/h1_parse.c proto/h1_chunked.c proto/h1_scan.c */
@@ -126,8 +126,7 @@ static void status_classes(void) {
         rig_send(i, GET("/handled"));
         rig_turn();
         int len = snprintf(head, sizeof head, "HTTP/1.1 %u x\r\n", statuses[n]);
-        mr_response r = {
-            .head = (uint8_t *)head, .head_len = (size_t)len, .status = statuses[n]};
+        mr_response r = {.head = (uint8_t *)head, .head_len = (size_t)len, .status = statuses[n]};
         CHECK(mr_engine_respond(rig.engine, rig.requests[n].connection, rig.requests[n].seq, &r) ==
               MR_OK);
         rig_settle();
@@ -274,9 +273,9 @@ static const char *close_log(void) {
 
 #define LINE(method, target, minor, status, bytes, us, host, referer, agent)                       \
     "{\"time\":\"1994-11-06T08:49:37.000Z\",\"remote\":\"192.0.2.7\",\"user\":null,\"method\":"    \
-    "\"" method "\",\"target\":\"" target "\",\"protocol\":\"HTTP/1." minor "\",\"status\":" status \
-    ",\"bytes\":" bytes ",\"duration_us\":" us ",\"host\":" host ",\"referer\":" referer           \
-    ",\"user_agent\":" agent "}\n"
+    "\"" method "\",\"target\":\"" target "\",\"protocol\":\"HTTP/1." minor                        \
+    "\",\"status\":" status ",\"bytes\":" bytes ",\"duration_us\":" us ",\"host\":" host           \
+    ",\"referer\":" referer ",\"user_agent\":" agent "}\n"
 
 static void records(void) {
     open_log();
@@ -311,13 +310,14 @@ static void records(void) {
     rig_settle();
     rig_turn();
     close_engine();
-    CHECK(strcmp(close_log(), LINE("GET", "/fixed?q=1", "1", "200", "5", "0", "\"a.example\"",
-                                   "\"http://r/\"", "\"me/1\"")
-                     LINE("HEAD", "/fixed", "1", "200", "0", "0", "\"h\"", "null", "null")
-                         LINE("GET", "/handled", "1", "200", "8", "5000", "\"h\"", "null", "null")
-                             LINE("POST", "/handled", "1", "200", "3", "5000", "\"h\"", "null",
-                                  "null") LINE("GET", "/handled", "1", "0", "0", "5000", "\"h\"",
-                                               "null", "null")) == 0);
+    CHECK(strcmp(
+              close_log(),
+              LINE("GET", "/fixed?q=1", "1", "200", "5", "0", "\"a.example\"", "\"http://r/\"",
+                   "\"me/1\"") LINE("HEAD", "/fixed", "1", "200", "0", "0", "\"h\"", "null", "null")
+                  LINE("GET", "/handled", "1", "200", "8", "5000", "\"h\"", "null", "null")
+                      LINE("POST", "/handled", "1", "200", "3", "5000", "\"h\"", "null", "null")
+                          LINE("GET", "/handled", "1", "0", "0", "5000", "\"h\"", "null",
+                               "null")) == 0);
 }
 
 /* What is longer than a line shows ends in dots; exactly as long does not. */

@@ -65,8 +65,7 @@ static void close_sides(void) {
 
 /* As a socket comes out of the mail. */
 static void adopt(int which, uint32_t line, const mr_peer *peer, bool is_counted) {
-    mr_handed_socket s = {
-        .fd = RIG_FD_BASE + (int)line, .is_counted = is_counted, .peer = *peer};
+    mr_handed_socket s = {.fd = RIG_FD_BASE + (int)line, .is_counted = is_counted, .peer = *peer};
     atomic_fetch_add(&side[which].seat->load, 1);
     use(which);
     mr_engine_adopt(rig.engine, &s);
@@ -333,7 +332,7 @@ static void migrating_and_draining(void) {
     mr_engine_migrate(rig.engine);
     rig.is_unlistened = false;
     mr_engine_migrate(rig.engine);
-    CHECK(!rig.is_unlistened); /* once */
+    CHECK(!rig.is_unlistened);        /* once */
     mr_engine_drain(rig.engine, 100); /* it lasted too long */
     CHECK(rig.is_unlistened && rig_answer(0, "x") == MR_OK);
     rig_settle();
