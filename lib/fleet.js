@@ -9,6 +9,7 @@ const { fault, show } = require('./errors')
 const { normalise, normaliseFleet, deadlineOf, graceOf } = require('./options')
 const { compile } = require('./routes')
 const { createServer } = require('./native')
+const { checkKeys } = require('./keys')
 const { Office } = require('./mail')
 const { DATA, crew } = require('./crew')
 const { useOffice } = require('./bus')
@@ -259,7 +260,9 @@ class Fleet extends EventEmitter {
   // ---- reload ----
 
   // Replaces all threads, one after the other; connections go on in the new ones. One at a time.
-  async reload ({ deadline = this.#options.deadline } = {}) {
+  async reload (options = {}) {
+    checkKeys(options, ['deadline'], 'option for reload() of a fleet, which runs the program anew, named', (detail) => fault('ERR_MILLRACE_OPTION', detail))
+    const deadline = deadlineOf({ deadline: options.deadline ?? this.#options.deadline })
     if (this.#closed !== null) throw fault('ERR_MILLRACE_CLOSED', 'This fleet is closed.')
     const before = this.#reloading ?? Promise.resolve()
     const run = before.catch(() => {}).then(() => this.#reloadAll(deadline))

@@ -4,6 +4,8 @@
 
 const fs = require('node:fs')
 const path = require('node:path')
+const { threadsOfMachine } = require('./cpus')
+const { balanceOf } = require('./balance')
 const { fault, show } = require('./errors')
 const { INTERFACE_VERSION } = require('./interface')
 const { elfFault, ownLibc } = require('./elf')
@@ -169,7 +171,8 @@ function describe ({ isNative, chosen }, native, reason) {
     reason,
     transport: isNative ? chosen.transport : 'node',
     transportReason: isNative ? chosen.transportReason : reason,
-    threads: 1,
+    threads: isNative ? threadsOfMachine() : 1, // what threads: 'auto' gives
+    balance: isNative ? balanceOf('auto', null, null) : { mode: 'none', reason: 'The fallback on node:http serves in one thread.' },
     simd: info.simd ?? null,
     versions: { node, uv, openssl, zlib, llhttp, napi },
     capabilities: {

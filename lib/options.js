@@ -6,6 +6,7 @@ const { checkKeys } = require('./keys')
 const { PLACES, listenersOf, rangesOf } = require('./listen')
 const { trustOf } = require('./forwarded')
 const { threadsOfMachine, THREADS_MAX } = require('./cpus')
+const { balanceOf } = require('./balance')
 
 const INT_MAX = 2147483647 // also the longest timer, in ms
 
@@ -40,7 +41,6 @@ const FLEET = {
 const FLEET_KEYS = [
   ...Object.keys(FLEET), 'balance', 'select', 'admit', 'signals', 'pin', 'keepCpu', 'admin', 'argv', 'env', 'execArgv', 'workerData', 'resourceLimits', 'overrides'
 ]
-const BALANCES = ['auto', 'reuseport', 'rotate', 'least', 'select']
 const GRACE = [250, 0, INT_MAX, 'ms']
 const KEYS = [
   ...PLACES, 'listen', 'proxyProtocol', 'trustProxy', 'threads', 'fleet', 'engine', 'parser', 'routes', 'handler', 'error', 'limits', 'timeouts',
@@ -90,21 +90,6 @@ function threadsOf (value) {
 }
 
 // ---- fleets ----
-
-// { mode, reason } of what was asked for; 'auto' takes what suits the rest.
-function balanceOf (value, select, admit) {
-  if (value === undefined || value === 'auto') {
-    if (select !== null) return { mode: 'select', reason: 'A select function is given.' }
-    if (admit !== null) return { mode: 'rotate', reason: 'An admit function is given, and only the supervisor can ask it.' }
-    if (process.platform === 'linux') return { mode: 'reuseport', reason: 'The kernel spreads connections over the sockets of one port here.' }
-    return { mode: 'rotate', reason: 'The kernel does not spread connections over the sockets of one port here.' }
-  }
-  if (!BALANCES.includes(value)) throw refuse(`balance is one of ${BALANCES.map(show).join(', ')}, not ${show(value)}.`)
-  if (value === 'select' && select === null) throw refuse("balance: 'select' needs a select function.")
-  if (value !== 'select' && select !== null) throw refuse(`A select function does not go with balance: ${show(value)}.`)
-  if (value === 'reuseport' && admit !== null) throw refuse("An admit function does not go with balance: 'reuseport', where the kernel chooses.")
-  return { mode: value, reason: 'The option asks for it.' }
-}
 
 // That a connection stays on the CPU that it came in on.
 function keepCpuOf (value, { mode }) {

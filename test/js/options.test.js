@@ -86,8 +86,16 @@ const MISTAKES = [
   [{ handler: 'x' }, 'ERR_MILLRACE_OPTION', /handler/],
   [{ error: {} }, 'ERR_MILLRACE_OPTION', /error/],
   [{ engine: 'v8' }, 'ERR_MILLRACE_OPTION', /engine/],
-  [{ threads: 2 }, 'ERR_MILLRACE_UNSUPPORTED', /threads/],
-  [{ threads: 'auto' }, 'ERR_MILLRACE_UNSUPPORTED', /threads/],
+  [{ threads: 65 }, 'ERR_MILLRACE_OPTION_RANGE', /threads/],
+  [{ threads: 1.5 }, 'ERR_MILLRACE_OPTION_RANGE', /threads/],
+  [{ metrics: 'metrics' }, 'ERR_MILLRACE_OPTION', /metrics/],
+  [{ metrics: '/x', health: '/x' }, 'ERR_MILLRACE_OPTION', /health/],
+  [{ limits: { rate: { perSecond: 0 } } }, 'ERR_MILLRACE_OPTION_RANGE', /perSecond/],
+  [{ limits: { rate: { perSecond: 1, key: 'cookie' } } }, 'ERR_MILLRACE_OPTION', /key/],
+  [{ limits: { rate: { perSecond: 1, entries: 100 } } }, 'ERR_MILLRACE_OPTION_RANGE', /power of two/],
+  [{ overload: { lag: 0 } }, 'ERR_MILLRACE_OPTION_RANGE', /overload\.lag/],
+  [{ accessLog: { format: 'combined' } }, 'ERR_MILLRACE_OPTION', /path or an fd/],
+  [{ accessLog: { path: '/x', format: 'apache' } }, 'ERR_MILLRACE_OPTION', /format/],
   [{ threads: 0 }, 'ERR_MILLRACE_OPTION_RANGE', /threads/],
   [{ threads: 'all' }, 'ERR_MILLRACE_OPTION_RANGE', /threads/],
 ]
@@ -102,7 +110,7 @@ for (const [given, code, message] of MISTAKES) {
   })
 }
 
-test('threads: 1 is what there is', async () => {
+test('threads: 1 is this thread', async () => {
   assert.strictEqual(await faultOf({ ...local, threads: 1 }), undefined)
 })
 

@@ -4,6 +4,7 @@
 
 const { test } = require('node:test')
 const assert = require('node:assert')
+const { INTERFACE_VERSION } = require('../../lib/interface')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
@@ -71,7 +72,7 @@ test('no binary: every place that was tried is told', (t) => {
 test('probe() has every field, whichever engine runs', () => {
   const found = require('../..').probe()
   assert.deepStrictEqual(Object.keys(found), [
-    'ok', 'engine', 'version', 'abi', 'platform', 'arch', 'libc', 'binary', 'tried', 'reason', 'transport', 'transportReason', 'threads', 'simd', 'versions', 'capabilities'
+    'ok', 'engine', 'version', 'abi', 'platform', 'arch', 'libc', 'binary', 'tried', 'reason', 'transport', 'transportReason', 'threads', 'balance', 'simd', 'versions', 'capabilities'
   ])
   assert.deepStrictEqual(Object.keys(found.versions), ['node', 'uv', 'openssl', 'zlib', 'llhttp', 'napi'])
   assert.strictEqual(found.ok, found.engine === 'native')
@@ -180,7 +181,7 @@ function withModule (t, source) {
 
 test('a module of another interface number is refused', (t) => {
   const { folder, env } = withModule(t, 'module.exports = { interfaceVersion: 999 }')
-  assert.match(probeIn(folder, env).tried[0].error, /interface 999.*needs 1/)
+  assert.match(probeIn(folder, env).tried[0].error, /interface 999.*needs 2/)
 })
 
 test('a module of somebody else is refused', (t) => {
@@ -191,7 +192,7 @@ test('a module of somebody else is refused', (t) => {
 test('a module of another ABI is explained', (t) => {
   const { folder, env } = withModule(t, "throw new Error('was compiled against NODE_MODULE_VERSION 1')")
   assert.match(probeIn(folder, env).tried[0].error, /another ABI.*NODE_MODULE_VERSION 1/)
-  const numbered = withModule(t, "module.exports = { interfaceVersion: 1, abi: '1' }")
+  const numbered = withModule(t, `module.exports = { interfaceVersion: ${INTERFACE_VERSION}, abi: '1' }`)
   assert.match(probeIn(numbered.folder, numbered.env).tried[0].error, /ABI 1, this Node has/)
 })
 
@@ -201,7 +202,7 @@ test('a module that needs a newer glibc is explained', (t) => {
 })
 
 test('a good module is used, and its info is shown', (t) => {
-  const { folder, env } = withModule(t, "module.exports = { interfaceVersion: 1, info: () => ({ transport: 'epoll', transportReason: 'it is there', simd: 'avx2' }) }")
+  const { folder, env } = withModule(t, `module.exports = { interfaceVersion: ${INTERFACE_VERSION}, info: () => ({ transport: 'epoll', transportReason: 'it is there', simd: 'avx2' }) }`)
   const found = probeIn(folder, env)
   assert.deepStrictEqual([found.ok, found.engine, found.transport, found.transportReason, found.simd, found.reason], [true, 'native', 'epoll', 'it is there', 'avx2', null])
   assert.strictEqual(found.binary, env.MILLRACE_BINARY)
@@ -211,7 +212,7 @@ test('a good module is used, and its info is shown', (t) => {
 })
 
 test('an info() that throws does not make probe() throw', (t) => {
-  const { folder, env } = withModule(t, "module.exports = { interfaceVersion: 1, info () { throw new Error('x') } }")
+  const { folder, env } = withModule(t, `module.exports = { interfaceVersion: ${INTERFACE_VERSION}, info () { throw new Error('x') } }`)
   const found = probeIn(folder, env)
   assert.deepStrictEqual([found.ok, found.transport], [true, null])
 })
