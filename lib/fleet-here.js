@@ -14,6 +14,7 @@ class FleetHere {
   constructor (options) {
     this.engine = 'node'
     this.threads = 1
+    this.overrides = options.overrides
     this.balance = Object.freeze({ mode: 'none', reason: 'The fallback on node:http serves in one thread.' })
     this.#first = new Promise((resolve) => { this.#resolve = resolve })
     this.done = new Promise((resolve) => { this.#finish = resolve })

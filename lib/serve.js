@@ -12,6 +12,7 @@ const { checkPlace, entryOf, launchWith, normaliseFleet, ownEntry } = require('.
 
 let hasWarned = false
 let capture = null // the FleetHere that waits for a program to serve
+let calls = 0 // of serve() in this thread
 
 // Once per thread: that somebody runs on the slow engine unawares is the one thing to prevent.
 function warn (loaded) {
@@ -45,8 +46,18 @@ async function serveFleet (given, options, app) {
   return launchWith(loaded.binding, ownEntry(), normaliseFleet(given.fleet, options.threads))
 }
 
-async function serve (given) {
-  const options = normalise(crew === null ? given : { ...given, ...crew.overrides })
+// Who launched the program may know better where it listens. That is for its first server: two of them
+// cannot be at one port.
+function overridden (given, overrides) {
+  if (calls > 1 || overrides === undefined || given === null || typeof given !== 'object') return given
+  const all = { ...given, ...overrides }
+  if (overrides.port !== undefined) for (const name of ['listen', 'path', 'fd']) delete all[name]
+  return all
+}
+
+async function serve (given = {}) {
+  calls++
+  const options = normalise(overridden(given, crew === null ? capture?.overrides : crew.overrides))
   const app = compile(options) // so that mistakes are seen here, once
   if (options.threads > 1 && crew === null) return serveFleet(given, options, app)
   return start(options, app)
@@ -57,7 +68,8 @@ async function launchHere (entry, options) {
   const here = new FleetHere(options)
   capture = here
   try {
-    await import(entry instanceof URL ? entry.href : pathToFileURL(entry).href)
+    const program = await import(entry instanceof URL ? entry.href : pathToFileURL(entry).href)
+    await program.default // of the command: what it does is its promise
     return await here.listening(options.launchTimeout)
   } finally {
     capture = null
@@ -77,3 +89,4 @@ async function launch (entry, given) {
 
 exports.serve = serve
 exports.launch = launch
+exports.hasServed = () => calls > 0

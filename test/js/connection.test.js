@@ -478,7 +478,9 @@ test('a handler that throws while a reload is under way', async (t) => {
   assert.strictEqual((await ask(server, 'GET', '/')).body, 'new')
 })
 
-test('a request that came before the idle time-out is answered, however late the loop finds it', async (t) => {
+test('a request that came before the idle time-out is answered, however late the loop finds it', {
+  skip: process.env.MILLRACE_ENGINE === 'node' && 'node:http closes first and looks later'
+}, async (t) => {
   const server = await start(t, {
     timeouts: { keepAlive: 500 },
     handler (req, res) {
