@@ -17,5 +17,5 @@ async function run () {
   await serve(options)
 }
 
-// In a thread a rejection ends it with this error, which is what start() reports.
-module.exports = run()
+// A rejection ends the thread with its error, which the supervisor reports; in the fallback, the process.
+run()

@@ -43,6 +43,23 @@ export const version: string
  * - `ERR_MILLRACE_NO_NATIVE` the native engine is asked for and cannot be used.
  */
 export function serve<Keys extends string = string> (options?: ServeOptions<Keys>): Promise<Server>
+/**
+ * With more threads than one the program's entry file is run again in each of them; this thread gets the
+ * fleet, the others their own server. Where there is no native engine, one thread serves: this one.
+ */
+export function serve<Keys extends string = string> (options: ServeOptions<Keys, number | 'auto'>): Promise<Server | Fleet>
+
+/**
+ * Runs a program in several threads that behave as one server: one port, one limit of connections, one
+ * rate limit, one drain, one scrape. Resolves when the program's `serve()` listens in every thread.
+ * For the main thread. The program may call `serve()` with any options; its `threads` do not count.
+ *
+ * Rejects with what `serve()` rejects with, with the error that a thread ended with, and with
+ * - `ERR_MILLRACE_LAUNCH` a thread does not listen within `launchTimeout`;
+ * - `ERR_MILLRACE_THREAD_EXITED` a thread ended before it listened;
+ * - `ERR_MILLRACE_COPIES` two copies of the native module are loaded.
+ */
+export function launch (entry: string | URL, options?: LaunchOptions): Promise<Fleet>
 
 /** How to listen. */
 export interface ListenManner {
@@ -113,7 +130,7 @@ export interface TrustProxy {
   headers?: readonly ('forwarded' | 'x-forwarded-for' | 'x-forwarded-proto' | 'x-forwarded-host')[] | undefined
 }
 
-export interface ServeOptions<Keys extends string = string> extends Answers<Keys>, ListenPlace, ListenManner {
+export interface ServeOptions<Keys extends string = string, Threads = 1> extends Answers<Keys>, ListenPlace, ListenManner {
   /**
    * Several places at once, 1 to 16; `backlog`, `ipv6Only` and `reusePort` beside the list hold for
    * those that have none of their own, `port`, `host`, `path`, `mode` and `fd` belong into it. If one
@@ -142,11 +159,35 @@ export interface ServeOptions<Keys extends string = string> extends Answers<Keys
   trustProxy?: AddressRange | readonly AddressRange[] | TrustProxy | false | null | undefined
 
   /**
-   * Threads that answer. This version has one; a higher number or 'auto' is
-   * `ERR_MILLRACE_UNSUPPORTED`.
+   * Threads that answer, 1 to 64; 'auto' is one for each CPU that this process may use, by its affinity
+   * mask and the quota of its control group. 1 is this thread.
    * @default 1
    */
-  threads?: 1 | undefined
+  threads?: Threads | undefined
+
+  /** How several threads work together. */
+  fleet?: FleetOptions | undefined
+
+  /** A path where GET is answered with all metrics of the fleet, for Prometheus (text format 0.0.4); by the core, also while JavaScript is busy. */
+  metrics?: string | false | null | undefined
+  /** A path for the health of the threads, as `health()` has it; 503 when none of them is up. */
+  health?: string | false | null | undefined
+  /** Likewise, and 503 from when the fleet begins to close. */
+  ready?: string | false | null | undefined
+
+  /**
+   * While JavaScript is later than `lag` (1 to 2147483647 ms), requests for handlers get 503 with
+   * Retry-After: 1. Texts, replies, metrics and health go on. Lateness is for how long the thread was
+   * busy since it last looked at its sockets: what comes then may have waited as long.
+   */
+  overload?: { /** @default 1000 */ lag?: number | undefined } | null | undefined
+
+  /**
+   * One line for each answered request, of all threads, written by a thread of its own: a path, which is
+   * appended to, or a descriptor. A line for which the thread's ring (256 KiB) has no room is dropped and
+   * counted. SIGHUP, or `reopenAccessLog()`, opens the path anew.
+   */
+  accessLog?: string | { path?: string | undefined, fd?: number | undefined, /** @default 'combined' */ format?: 'common' | 'combined' | 'json' | undefined } | false | null | undefined
 
   /** The engine to use; without it, the native one if it can be loaded, else node:http. */
   engine?: 'native' | 'node' | undefined
@@ -162,6 +203,52 @@ export interface ServeOptions<Keys extends string = string> extends Answers<Keys
 
   limits?: Limits | undefined
   timeouts?: Timeouts | undefined
+}
+
+/** How the threads of a fleet work together. */
+export interface FleetOptions {
+  /**
+   * Who gets a new connection. 'reuseport': the kernel chooses, by a hash of the addresses. 'rotate',
+   * 'least', 'select': the supervisor accepts and hands over, in turn, to the thread with the fewest
+   * connections, or as `select` says. 'auto': 'select' with a select function, 'rotate' with admit, else
+   * 'reuseport' where the kernel spreads (Linux), else 'rotate'. `fleet.balance` says which and why.
+   * @default 'auto'
+   */
+  balance?: 'auto' | 'reuseport' | 'rotate' | 'least' | 'select' | undefined
+  /**
+   * Runs in the main thread; names the thread by its number. Anything else, or a thread that is not there
+   * or stuck: the next in turn. If it throws, the connection is refused.
+   */
+  select?: ((peer: { ip: string, port: number }) => number | undefined | void) | null | undefined
+  /** Runs in the main thread; false refuses the connection, and so does a throw. Not with 'reuseport'. */
+  admit?: ((peer: { ip: string, port: number }) => boolean | undefined | void) | null | undefined
+  /** With 'reuseport': a connection goes to the thread of the CPU that it came in on, by number, modulo the threads. @default false */
+  keepCpu?: boolean | undefined
+  /** A thread whose loop has not turned for so long gets no new connections, those that wait for it go to others, and health names it; 50 to 2147483647 ms. @default 1000 */
+  stuckAfter?: number | undefined
+  /** How long all threads together may take until they listen, ms. @default 30000 */
+  launchTimeout?: number | undefined
+  /** Failures in a row of one thread that are borne; a thread that ran for 10 s has not failed. One more ends the fleet. @default 5 */
+  restarts?: number | undefined
+  /** For `close()` on a signal and `reload()`, ms. @default 10000 */
+  deadline?: number | undefined
+  /** Close on SIGTERM and SIGINT and end the process (a second one at once), reopen the access log on SIGHUP. @default true */
+  signals?: boolean | undefined
+  /** Tie each thread to one of the CPUs that the process may use. @default false */
+  pin?: boolean | undefined
+  /** A server of the main thread's own with metrics, health and readiness, whatever becomes of the others. */
+  admin?: (ListenPlace & { /** @default '/metrics' */ metrics?: string | false | undefined, /** @default '/healthz' */ health?: string | false | undefined, /** @default '/readyz' */ ready?: string | false | undefined }) | null | undefined
+  /** As `Worker` of node:worker_threads has them. */
+  argv?: string[] | undefined
+  env?: Record<string, string | undefined> | undefined
+  execArgv?: string[] | undefined
+  workerData?: unknown
+  resourceLimits?: object | undefined
+}
+
+export interface LaunchOptions extends FleetOptions {
+  /** 1 to 64, or 'auto'. @default 'auto' */
+  threads?: number | 'auto' | undefined
 }
 
 /** What requests are answered by; `server.reload()` changes these. */
@@ -205,7 +292,21 @@ export interface Answers<Keys extends string = string> {
 }
 
 /** One entry of `routes`: an answer, or answers by method in upper case. */
-export type Route<Key extends string = string> = Answer<Key> | { readonly [Name in Method]?: Answer<Key> }
+export type Route<Key extends string = string> = Answer<Key> | ({ readonly [Name in Method]?: Answer<Key> } & {
+  /** For every method; instead of methods. */
+  readonly handler?: Answer<Key>
+  readonly limits?: RouteLimits | undefined
+})
+
+/** What holds for one route. */
+export interface RouteLimits {
+  /** In place of `limits.bodyBytes`, 1 to 2147483647. */
+  bodyBytes?: number | undefined
+  /** Requests that may be with its handlers at one time, over all threads of a fleet, 1 to 1000000. */
+  concurrency?: number | undefined
+  /** Requests that wait for that in each thread; more are 503 with Retry-After. @default 0 */
+  queue?: number | undefined
+}
 
 /**
  * A text (sent as text/plain; charset=utf-8), a reply, or a handler. On the native engine, texts and
@@ -280,6 +381,22 @@ export interface Limits {
   requestsPerConnection?: number | undefined
   /** Bytes of answers that may wait for one slow client, 4096 to 536870911; at four times as many it is given up. @default 16777216 */
   outgoingBytes?: number | undefined
+  /**
+   * Requests per second of each key, over all threads; more get 429 with Retry-After, from the core. `burst`
+   * of them may come at once (1 to 1000000). The key is the client's address (of IPv6 its /64), or the value of
+   * a field. The table has a fixed number of entries (a power of two, 64 to 16777216, of 8 bytes): keys that
+   * find their part of it full share one budget. A fleet has one rate limit, that of the first server.
+   */
+  rate?: {
+    /** 0.000001 to 1000000. */
+    perSecond: number
+    /** @default perSecond, rounded up */
+    burst?: number | undefined
+    /** @default 'address' */
+    key?: 'address' | `header:${string}` | undefined
+    /** @default 65536 */
+    entries?: number | undefined
+  } | null | undefined
 }
 
 /** All integers in milliseconds, up to 2147483647; 0 means no time-out, except for `linger`. Never early, and up to a second late. */
@@ -323,6 +440,13 @@ export interface Server extends ListenAddress {
    */
   reload<Keys extends string = string> (answers: Answers<Keys>): void
 
+  /** All metrics as text for Prometheus. `ERR_MILLRACE_UNSUPPORTED` unless one of metrics, health, ready, overload, accessLog or limits.rate is given, or this is a thread of a fleet. */
+  metrics (): string
+  /** Likewise, the health. */
+  health (): Health
+  /** Opens the path of the access log anew. */
+  reopenAccessLog (): void
+
   /**
    * Accepts no more connections, closes idle ones, lets requests under way finish and closes behind
    * them; what is left after `deadline` (0 to 2147483647 ms) is ended. Resolves when nothing is
@@ -334,6 +458,94 @@ export interface Server extends ListenAddress {
     /** How long idle connections stay open, for requests that are on their way already, ms. @default 250 */
     grace?: number | undefined
   }): Promise<void>
+}
+
+/** Several threads as one server. Its url, port, host and path are those of the first place that they listen on. */
+export interface Fleet extends ListenAddress {
+  readonly addresses: readonly ListenAddress[]
+  readonly engine: 'native' | 'node'
+  readonly threads: number
+  readonly balance: { readonly mode: 'reuseport' | 'rotate' | 'least' | 'select' | 'none', readonly reason: string }
+  /** Resolves when it has ended as asked, rejects with the reason (`ERR_MILLRACE_THREAD_FAILED`) when it ended by itself. */
+  readonly done: Promise<void>
+  /** The server of the option `admin`. */
+  readonly admin?: Server
+  /** All metrics as text for Prometheus: a scrape asks no thread. Totals never go down. */
+  metrics (): string
+  health (): Health
+  reopenAccessLog (): void
+  /**
+   * Replaces all threads, one after the other, by new ones that run the program as it is now; each
+   * connection goes on in the new thread as soon as it is idle, and none is closed for it. What is still
+   * under way after `deadline` ms is cut. Rejects, with the old threads in place, when a new one does not
+   * come up.
+   */
+  reload (options?: { deadline?: number | undefined }): Promise<void>
+  /** As `Server.close()`, for all threads. */
+  close (options?: { deadline?: number | undefined, grace?: number | undefined }): Promise<void>
+  /** A thread listens. */
+  on (event: 'up', listener: (thread: number) => void): this
+  /** A thread has ended; null: as asked. */
+  on (event: 'down', listener: (thread: number, reason: unknown) => void): this
+  /** The fleet ends by itself. Without a listener the process ends with this error. */
+  on (event: 'error', listener: (err: MillraceError) => void): this
+}
+
+export interface Health {
+  /** 'ok': all threads are well; 'degraded': at least one is up; 'down': none is. */
+  status: 'ok' | 'degraded' | 'down'
+  threads: Array<{
+    thread: number
+    state: 'starting' | 'up' | 'stuck' | 'draining' | 'down'
+    /** For how long it has not answered the supervisor, ms. */
+    heartbeatAge: number
+    /** How late its loop was lately, ms. */
+    lag: number
+    /** The busy share of the last seconds, 0 to 1. */
+    utilisation: number
+    /** Messages that wait for it. */
+    mailboxDepth: number
+    connections: number
+  }>
+}
+
+// ---------------------------------------------------------------------------------------------
+// messages between threads
+
+/** A thread's number, or the main thread. */
+export type Thread = number | 'main'
+/** Runs in the thread that gets the message. What it returns, or a promise of it, is the answer to a call. */
+export type MessageHandler = (data: any, sender: { from: Thread }) => unknown
+
+/**
+ * Messages between the threads of a fleet, the main thread included; without a fleet, within thread 0.
+ * First in, first out between two threads. A string is sent as it is, bytes arrive as a Buffer that is the
+ * receiver's to keep, anything else as structuredClone() copies it, up to 64 MiB.
+ */
+export const bus: {
+  /** One handler for a name (1 to 256 bytes; 4,096 names). `ERR_MILLRACE_MESSAGE` when there is one already. */
+  on (name: string, handler: MessageHandler): typeof bus
+  /** Whether there was one. */
+  off (name: string): boolean
+  /** 'all': every thread but the main one, this one included. False: it found no room (64 KiB for each pair of threads), or nobody; counted in `lost`. */
+  post (thread: Thread | 'all', name: string, data?: unknown): boolean
+  /**
+   * Resolves to what the handler returns, rejects with what it throws, and with `ERR_MILLRACE_NO_HANDLER`,
+   * `ERR_MILLRACE_CALL_TIMEOUT`, `ERR_MILLRACE_THREAD_EXITED`, `ERR_MILLRACE_MAILBOX_FULL` (also when 65,536
+   * calls of this thread wait).
+   */
+  call (thread: Thread, name: string, data?: unknown, options?: { /** ms, or Infinity. @default 5000 */ timeout?: number | undefined }): Promise<any>
+  /** Messages of this thread that found no room, nobody, or no handler. */
+  readonly lost: number
+}
+
+/** Who this thread is. */
+export const self: {
+  /** Its number from 0; -1: the main thread of a fleet. */
+  readonly index: number
+  readonly threads: number
+  /** Called, and awaited, before a thread of a fleet ends because it was asked to. */
+  onExit (hook: () => unknown): void
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -622,7 +834,10 @@ export interface Probe {
   /** 'epoll' and the like; 'node' on node:http. */
   transport: string | null
   transportReason: string | null
+  /** What `threads: 'auto'` gives. */
   threads: number
+  /** What `balance: 'auto'` gives. */
+  balance: { mode: string, reason: string }
   /** The instruction set of the parser: 'avx2', 'sse2', 'neon' or 'scalar'; null on node:http. */
   simd: string | null
   versions: { node: string, uv: string, openssl: string, zlib: string, llhttp: string, napi: string }
@@ -702,5 +917,23 @@ export type ErrorCode =
   | 'ERR_MILLRACE_LISTEN'
   /** serve: the native engine is asked for and cannot be used; the message has the reasons. */
   | 'ERR_MILLRACE_NO_NATIVE'
+  /** launch: a thread does not listen in time. */
+  | 'ERR_MILLRACE_LAUNCH'
+  /** A thread of a fleet failed again and again; `cause` is its last error. */
+  | 'ERR_MILLRACE_THREAD_FAILED'
+  /** launch, bus.call: the thread has ended, or there is none. */
+  | 'ERR_MILLRACE_THREAD_EXITED'
+  /** launch: two copies of the native module are loaded. */
+  | 'ERR_MILLRACE_COPIES'
+  /** bus: a name, handler or message that cannot be. */
+  | 'ERR_MILLRACE_MESSAGE'
+  /** bus.call: the thread has not read what was sent before. */
+  | 'ERR_MILLRACE_MAILBOX_FULL'
+  /** bus.call: no answer came in time. */
+  | 'ERR_MILLRACE_CALL_TIMEOUT'
+  /** bus.call: nobody handles that name there. */
+  | 'ERR_MILLRACE_NO_HANDLER'
+  /** serve: the access log cannot be opened. */
+  | 'ERR_MILLRACE_ACCESS_LOG'
   /** reload: the server is closed. */
   | 'ERR_MILLRACE_CLOSED'

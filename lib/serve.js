@@ -68,8 +68,7 @@ async function launchHere (entry, options) {
   const here = new FleetHere(options)
   capture = here
   try {
-    const program = await import(entry instanceof URL ? entry.href : pathToFileURL(entry).href)
-    await program.default // of the command: what it does is its promise
+    await import(entry instanceof URL ? entry.href : pathToFileURL(entry).href)
     return await here.listening(options.launchTimeout)
   } finally {
     capture = null

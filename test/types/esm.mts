@@ -1,7 +1,7 @@
 // The API as an ES module uses it. Lines under @ts-expect-error have to be refused.
 
 import { Readable } from 'node:stream'
-import { serve, reply, param, query, header, template, probe, version, MillraceError } from 'millrace'
+import { serve, launch, bus, self, reply, param, query, header, template, probe, version, MillraceError } from 'millrace'
 import type { Handler, MillraceRequest, MillraceResponse, Server, Template, Reply, Probe, ErrorCode, ParamsOf } from 'millrace'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false
@@ -127,8 +127,8 @@ void serve({ routes: { '/': 5 } })
 void serve({ routes: { '/': { FETCH: 'x' } } })
 // @ts-expect-error a number is no answer
 void serve({ handler: () => 5 })
-// @ts-expect-error more threads are not there yet
-void serve({ threads: 2 })
+// @ts-expect-error no such number of threads
+void serve({ threads: 'all' })
 // @ts-expect-error this reply has a body and is no tag
 void reply({ body: 'x' })`y`
 // @ts-expect-error a template is not a route
@@ -137,3 +137,21 @@ void serve({ routes: { '/': template() } })
 void query('x', 5)
 // @ts-expect-error made by the package only
 void new MillraceError()
+
+// ---- fleets ----
+
+const fleet = await launch(new URL('./app.mjs', import.meta.url), { threads: 'auto', balance: 'least', admin: { port: 0 } })
+fleet.on('down', (thread, reason) => { console.log(thread + 1, reason) })
+const status: 'ok' | 'degraded' | 'down' = fleet.health().status
+await fleet.reload({ deadline: 1000 })
+const several = await serve({ threads: 2, fleet: { select: (peer) => peer.port % 2 }, metrics: '/metrics', limits: { rate: { perSecond: 10, key: 'header:x-api-key' } } })
+const scrape: string = several.metrics()
+const one: Server = await serve({ threads: 1, routes: { '/few': { GET: () => 'x', limits: { concurrency: 2, queue: 10 } } } })
+bus.on('sum', ([a, b], { from }) => a + b + (from === 'main' ? 0 : from))
+const sum: number = await bus.call(0, 'sum', [1, 2], { timeout: 100 })
+const posted: boolean = bus.post('all', 'sum', [1, 2])
+// @ts-expect-error
+bus.post('everybody', 'sum')
+// @ts-expect-error
+await launch('./app.mjs', { balance: 'fair' })
+export const shown = [status, scrape, one, sum, posted, self.index]
