@@ -6,6 +6,7 @@ const { isMainThread, getEnvironmentData, setEnvironmentData } = require('node:w
 const { fault } = require('./errors')
 const { loadNative, reasonOf } = require('./load')
 const { Office } = require('./mail')
+const { settleMetrics } = require('./metrics')
 
 const DATA = 'millrace:seat' // { fleet, seat, thread, threads, name, cpu, overrides }: what the supervisor gives
 const SUPERVISOR = -1 // as fleetPost() has it
@@ -29,6 +30,7 @@ class Crew {
     this.office.onControl = (message) => this.#obey(message)
     this.office.open(binding.fleetJoin(data.fleet, data.seat, this.office.onMail))
     binding.fleetRef(this.office.handle, true)
+    settleMetrics(binding, this.office.handle)
     binding.nameThread(data.name)
     if (data.cpu !== undefined) binding.pinThread(data.cpu)
   }

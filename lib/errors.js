@@ -37,6 +37,7 @@ const SENTENCES = {
   ERR_MILLRACE_MAILBOX_FULL: 'Send less, or wait for answers before more is sent.',
   ERR_MILLRACE_CALL_TIMEOUT: 'The thread is busy, or its handler waits; give timeout a higher value if that is to be expected.',
   ERR_MILLRACE_NO_HANDLER: 'Call bus.on() there first.',
+  ERR_MILLRACE_METRIC: 'See metrics in the types.',
   ERR_MILLRACE_ACCESS_LOG: 'Check that the folder is there and may be written to.',
   ERR_MILLRACE_CLOSED: 'Start a new server with serve().'
 }

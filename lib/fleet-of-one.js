@@ -2,6 +2,8 @@
 // What a server on its own needs a fleet for: metrics, health, the rate limit, the access log and
 // overload live there (src/engine/fleet.h). One thread and its supervisor, both this one.
 
+const { settleMetrics, unsettleMetrics } = require('./metrics')
+
 const PING_MS = 250
 const STUCK_MS = 1000
 const ROTATE = 1
@@ -16,6 +18,7 @@ class FleetOfOne {
     this.#supervisor = binding.fleetCreate(1, ROTATE, STUCK_MS, PING_MS, nothing, null)
     const seat = binding.fleetTakeSeat(this.#supervisor, 0)
     this.handle = binding.fleetJoin(binding.fleetNumber(this.#supervisor), seat, nothing)
+    settleMetrics(binding, this.handle)
   }
 
   up () {
@@ -23,6 +26,7 @@ class FleetOfOne {
   }
 
   end () {
+    unsettleMetrics(this.handle)
     this.#binding.fleetEnd(this.handle)
     this.#binding.fleetEnd(this.#supervisor)
   }

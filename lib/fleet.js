@@ -13,6 +13,7 @@ const { checkKeys } = require('./keys')
 const { Office } = require('./mail')
 const { DATA, crew } = require('./crew')
 const { useOffice } = require('./bus')
+const { settleMetrics, unsettleMetrics } = require('./metrics')
 
 const BALANCES = { reuseport: 0, rotate: 1, least: 2, select: 3 }
 const PING_MS = 100
@@ -70,6 +71,7 @@ class Fleet extends EventEmitter {
     this.#handle = binding.fleetCreate(threads, BALANCES[balance.mode], options.stuckAfter, PING_MS, this.#office.onMail,
       asks ? (peers) => this.#place(peers) : null, options.keepCpu)
     this.#office.open(this.#handle)
+    settleMetrics(binding, this.#handle)
     this.#places = Array(threads).fill(null)
     this.#failures = Array(threads).fill(0)
     this.engine = 'native'
@@ -331,6 +333,7 @@ class Fleet extends EventEmitter {
     clearTimeout(this.#deadlineTimer)
     await this.admin?.close({ deadline: 0 })
     this.#isOver = true
+    unsettleMetrics(this.#handle)
     this.#office.close()
     this.#binding.fleetEnd(this.#handle)
   }

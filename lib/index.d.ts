@@ -549,6 +549,30 @@ export const self: {
 }
 
 // ---------------------------------------------------------------------------------------------
+// metrics of the program's own
+
+export interface Counter { /** By a number from 0. @default 1 */ inc (more?: number): void }
+export interface Gauge { set (value: number): void, inc (more?: number): void, dec (less?: number): void }
+export interface Histogram { /** A finite number. */ observe (value: number): void }
+/** With labels: the series of these values, made at first use; a label that is not given is ''. */
+export interface Labelled<Series> { labels (values: Record<string, string | number>): Series }
+
+export interface MetricOptions { /** At most 8 names. */ labels?: readonly string[] | undefined }
+
+/**
+ * Counted in this thread, shown with those of all threads where the fleet's metrics are shown; kept aside
+ * until there is a fleet. The same definition again is the same metric. Names begin with a letter and not
+ * with millrace_; at most 1,000 series. `ERR_MILLRACE_METRIC`.
+ */
+export const metrics: {
+  counter (name: string, help?: string, options?: MetricOptions): Counter & Labelled<Counter>
+  /** merge: what is shown of several threads' values: their sum, the highest, or each with thread="n". */
+  gauge (name: string, help?: string, options?: MetricOptions & { /** @default 'sum' */ merge?: 'sum' | 'max' | 'thread' | undefined }): Gauge & Labelled<Gauge>
+  /** bounds: 1 to 32 rising numbers. */
+  histogram (name: string, help?: string, options?: MetricOptions & { bounds?: readonly number[] | undefined }): Histogram & Labelled<Histogram>
+}
+
+// ---------------------------------------------------------------------------------------------
 // request and response
 
 /**
@@ -933,6 +957,8 @@ export type ErrorCode =
   | 'ERR_MILLRACE_CALL_TIMEOUT'
   /** bus.call: nobody handles that name there. */
   | 'ERR_MILLRACE_NO_HANDLER'
+  /** metrics: a definition, label or value that cannot be, or one series too many. */
+  | 'ERR_MILLRACE_METRIC'
   /** serve: the access log cannot be opened. */
   | 'ERR_MILLRACE_ACCESS_LOG'
   /** reload: the server is closed. */

@@ -2,6 +2,7 @@
 
 const { serve, launch } = require('./serve')
 const { bus, self } = require('./bus')
+const { metrics } = require('./metrics')
 const { reply, param, query, header, template } = require('./reply')
 const { probe } = require('./load')
 const { MillraceError } = require('./errors')
@@ -12,6 +13,7 @@ exports.serve = serve
 exports.launch = launch
 exports.bus = bus
 exports.self = self
+exports.metrics = metrics
 exports.reply = reply
 exports.param = param
 exports.query = query

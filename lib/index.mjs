@@ -3,6 +3,7 @@ export {
   launch,
   bus,
   self,
+  metrics,
   reply,
   param,
   query,

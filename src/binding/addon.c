@@ -252,7 +252,8 @@ static napi_value init(napi_env env, napi_value exports)
         napi_create_function(env, "info", NAPI_AUTO_LENGTH, info, NULL, &function) != napi_ok ||
         napi_set_named_property(env, exports, "info", function) != napi_ok ||
         mr_calls_export(env, exports) != napi_ok || mr_table_export(env, exports) != napi_ok ||
-        mr_member_export(env, exports) != napi_ok || mr_shared_export(env, exports) != napi_ok)
+        mr_member_export(env, exports) != napi_ok || mr_shared_export(env, exports) != napi_ok ||
+        mr_series_calls_export(env, exports) != napi_ok)
         return fail(env, "ERR_MILLRACE_INTERNAL", "the module's functions could not be set");
     return exports;
 }

@@ -66,6 +66,14 @@ void mr_member_stop_watches(mr_member *member);
 /* ---- member_calls.c ---- */
 
 napi_status mr_member_export(napi_env env, napi_value exports);
+
+/* ---- series_calls.c ----
+ *   seriesDefine(handle, kind, merge, name, help, labelNames, labelValues, bounds) -> its first slot;
+ *     throws ERR_MILLRACE_METRIC
+ *   seriesValues(handle) -> Float64Array of this thread's slots, once one is defined (series.h has the
+ *     layout); ask once, and keep it */
+napi_status mr_series_calls_export(napi_env env, napi_value exports);
+
 /* The member of a handle; NULL when it has left, or (with an exception) when it is no handle. */
 mr_member *mr_member_of(napi_env env, napi_value handle);
 /* All memberships of an environment that ends, after its servers. */

@@ -9,7 +9,7 @@ const ts = require('typescript')
 const millrace = require('../..')
 const { CODES } = require('../../lib/errors')
 
-const NAMES = ['MillraceError', 'bus', 'header', 'launch', 'param', 'probe', 'query', 'reply', 'self', 'serve', 'template', 'version']
+const NAMES = ['MillraceError', 'bus', 'header', 'launch', 'metrics', 'param', 'probe', 'query', 'reply', 'self', 'serve', 'template', 'version']
 const LIB = path.join(__dirname, '..', '..', 'lib')
 
 // The values (not the types) that a declaration file exports.
