@@ -21,6 +21,8 @@ const ACCEPT = { refuse: -1, next: -2 }
 const BACKOFF_MIN_MS = 100
 const BACKOFF_MAX_MS = 5000
 const STEADY_MS = 10000 // a thread that ran so long is no repeated failure
+const SIGNALS = ['SIGTERM', 'SIGINT']
+const TIMER_MAX_MS = 2147483647
 const EXIT_MS = 1000 // beyond the deadline, for a thread to end by itself before it is terminated
 
 // One thread that was started for a place; a replaced one and its successor are two of them.
@@ -53,7 +55,6 @@ class Fleet extends EventEmitter {
   #closed = null
   #reloading = null
   #deadlineTimer = null
-  #onSignal = null
   #onHangUp = () => this.reopenAccessLog()
   #isFailed = false
   #isOver = false
@@ -83,16 +84,19 @@ class Fleet extends EventEmitter {
     useOffice(this.#office, () => threads)
   }
 
-  get handle () {
-    return this.#handle
+  get deadline () {
+    return this.#options.deadline
   }
 
   // ---- starting ----
 
   async start () {
-    const first = this.#places.map((_, place) => this.#startThread(place))
-    for (const thread of first) thread.isFirst = true
     try {
+      const first = this.#places.map((_, place) => {
+        const thread = this.#startThread(place)
+        thread.isFirst = true
+        return thread
+      })
       await this.#within(this.#options.launchTimeout, Promise.all(first.map((thread) => thread.up)))
     } catch (err) {
       this.#isFailed = true
@@ -295,7 +299,7 @@ class Fleet extends EventEmitter {
   }
 
   async #untilEnded (thread, deadline) {
-    const timer = setTimeout(() => thread.worker.terminate(), deadline + EXIT_MS)
+    const timer = setTimeout(() => thread.worker.terminate(), Math.min(TIMER_MAX_MS, deadline + EXIT_MS))
     await thread.ended
     clearTimeout(timer)
   }
@@ -319,7 +323,6 @@ class Fleet extends EventEmitter {
 
   async #end (deadline, grace) {
     for (const timer of this.#timers) clearTimeout(timer)
-    this.#unlistenToSignals()
     // Before the threads empty theirs: the last descriptor of a socket ends its queue.
     this.#binding.fleetCloseListeners(this.#handle)
     const threads = [...this.#all]
@@ -328,10 +331,11 @@ class Fleet extends EventEmitter {
       if (!thread.isUp || deadline === 0) thread.worker.terminate()
       else this.#office.control(-1 - thread.seat, { type: 'close', deadline, grace })
     }
-    this.#forceIn(deadline === 0 ? 0 : deadline + EXIT_MS)
+    this.#forceIn(deadline === 0 ? 0 : Math.min(TIMER_MAX_MS, deadline + EXIT_MS))
     await Promise.all(threads.map(({ ended }) => ended))
     clearTimeout(this.#deadlineTimer)
     await this.admin?.close({ deadline: 0 })
+    this.#unlistenToSignals()
     this.#isOver = true
     unsettleMetrics(this.#handle)
     this.#office.close()
@@ -341,25 +345,28 @@ class Fleet extends EventEmitter {
   // ---- signals ----
 
   #listenToSignals () {
-    let isAgain = false
-    this.#onSignal = (signal) => {
-      if (isAgain) process.exit(1)
-      isAgain = true
-      this.close({ deadline: this.#options.deadline }).then(() => process.exit(0), () => process.exit(1))
-    }
-    for (const name of ['SIGTERM', 'SIGINT']) process.on(name, this.#onSignal)
+    if (signalled.size === 0) for (const name of SIGNALS) process.on(name, onSignal)
+    signalled.add(this)
     process.on('SIGHUP', this.#onHangUp)
   }
 
-  // While it closes, a second signal must still be heard.
   #unlistenToSignals () {
-    const handler = this.#onSignal
-    if (handler === null) return
-    this.#onSignal = null
     process.off('SIGHUP', this.#onHangUp)
-    const off = () => { for (const name of ['SIGTERM', 'SIGINT']) process.off(name, handler) }
-    Promise.all([...this.#all].map(({ ended }) => ended)).then(off)
+    if (!signalled.delete(this) || signalled.size > 0 || isEnding) return
+    for (const name of SIGNALS) process.off(name, onSignal)
   }
+}
+
+// The fleets of this process that end with a signal: all of them, before the process does. A second
+// signal is heard until then.
+const signalled = new Set()
+let isEnding = false
+
+async function onSignal () {
+  if (isEnding) process.exit(1)
+  isEnding = true
+  const ends = await Promise.allSettled([...signalled].map((fleet) => fleet.close({ deadline: fleet.deadline })))
+  process.exit(ends.every(({ status }) => status === 'fulfilled') ? 0 : 1)
 }
 
 // ---- launching ----

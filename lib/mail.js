@@ -42,10 +42,15 @@ function decode (as, bytes) {
   }
 }
 
+// Never throws: what cannot be copied is described.
 function describeError (err) {
-  if (!(err instanceof Error)) return encode({ thrown: err })
-  const { name, message, code, stack } = err
-  return encode({ name, message, code, stack })
+  try {
+    if (!(err instanceof Error)) return encode({ thrown: err })
+    const { name, message, code, stack } = err
+    return encode({ name, message, code, stack })
+  } catch {
+    return encode({ name: 'Error', message: `A message handler failed with ${show(err)}.`, stack: undefined })
+  }
 }
 
 function rebuildError (given) {
@@ -259,7 +264,7 @@ class Office {
         this.#deliver(number, decode(flags, bytes), sender)
         break
       case KIND.call:
-        this.#answer(number, decode(flags, bytes), sender, call)
+        this.#answer(number, flags, bytes, sender, call)
         break
       case KIND.answer:
         this.#settle(call, flags, bytes)
@@ -285,7 +290,7 @@ class Office {
     if (typeof result?.then === 'function') result.then(undefined, (err) => this.#report(err))
   }
 
-  #answer (number, data, sender, call) {
+  #answer (number, flags, bytes, sender, call) {
     let handler = this.#byNumber[number]
     if (handler === undefined) handler = this.#handlerOf(number).handler
     const to = -1 - (sender & 0xffff)
@@ -294,7 +299,7 @@ class Office {
       return
     }
     try {
-      const value = handler(data, whoIs(sender))
+      const value = handler(decode(flags, bytes), whoIs(sender))
       if (typeof value?.then !== 'function') this.#give(to, number, call, value)
       else value.then((later) => this.#give(to, number, call, later)).catch((err) => this.#giveError(to, number, call, err))
     } catch (err) {
@@ -309,7 +314,7 @@ class Office {
 
   #giveError (to, number, call, err) {
     const { as, bytes } = describeError(err)
-    this.#check(this.#send(to, KIND.answer, as | FAILED, number, call, bytes), this.#names[number])
+    if (this.#send(to, KIND.answer, as | FAILED, number, call, bytes) < 0) this.lost++
   }
 
   #settle (id, flags, bytes) {
@@ -320,9 +325,13 @@ class Office {
       return
     }
     this.#calls.delete(id)
-    const value = decode(flags & 7, bytes)
-    if (flags & FAILED) call.reject(rebuildError(value))
-    else call.resolve(value)
+    try {
+      const value = decode(flags & 7, bytes)
+      if (flags & FAILED) call.reject(rebuildError(value))
+      else call.resolve(value)
+    } catch (err) {
+      call.reject(err)
+    }
   }
 
   // There is nobody whom an error in a handler of posts could be given to.

@@ -93,28 +93,48 @@ function limited (fn, permits, queue) {
     }
   }
 
-  // Takes from the queue as long as there are permits.
-  function drain () {
-    while (waiting.length > 0 && permits.wait()) {
-      const next = waiting.shift()
-      if (next.req.aborted) {
-        next.resolve(undefined)
-        done()
-        return // which has come back here
-      }
-      next.resolve(run(next.req, next.res))
+  let first = 0 // of waiting; those before it are done with
+  let isDraining = false
+
+  // The next whose client is still there; they are many when all of them went.
+  function next () {
+    while (first < waiting.length) {
+      const { req, res, resolve } = waiting[first]
+      if (!req.aborted) return waiting[first]
+      waiting[first++] = null
+      resolve(res)
     }
+    waiting.length = first = 0
+    return null
+  }
+
+  // Takes from the queue as long as there are permits. What it runs may come back here.
+  function drain () {
+    if (isDraining) return
+    isDraining = true
+    for (let one = next(); one !== null && permits.wait(); one = next()) {
+      waiting[first++] = null
+      one.resolve(run(one.req, one.res))
+    }
+    if (first > 1000 && first * 2 > waiting.length) {
+      waiting.splice(0, first)
+      first = 0
+    }
+    isDraining = false
     if (waiting.length === 0) permits.pass(drain)
   }
 
+  const queued = () => waiting.length - first
+
   function handler (req, res) {
-    if (waiting.length === 0 && permits.take()) return run(req, res)
-    if (waiting.length >= queue) {
+    if (queued() === 0 && permits.take()) return run(req, res)
+    if (queued() >= queue) next() // whoever went makes room
+    if (queued() >= queue) {
       res.status(503).header('Retry-After', RETRY_S)
       return 'Service Unavailable'
     }
     const promise = new Promise((resolve) => waiting.push({ req, res, resolve }))
-    if (waiting.length === 1) drain()
+    if (queued() === 1) drain()
     return promise
   }
 

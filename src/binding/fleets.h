@@ -7,7 +7,7 @@
 
 #include "engine/fleet.h"
 
-#define MR_FLEETS_MAX 16u /* of one process, at one time */
+#define MR_FLEETS_MAX 256u /* of one process, at one time */
 
 /* Creates a fleet under a number of its own. MR_LIMIT: MR_FLEETS_MAX; MR_INVALID, MR_NOMEM. */
 mr_rc mr_fleets_create(mr_fleet_options options, mr_fleet **out) MR_MUST_CHECK;

@@ -423,8 +423,6 @@ static void free_member(mr_member *m)
                 (void)napi_delete_reference(m->env, refs[i]);
         (void)napi_close_handle_scope(m->env, scope);
     }
-    if (m->seat == MR_SUPERVISOR)
-        mr_fleets_forget(m->fleet);
     mr_fleet_release(m->fleet);
     free(m);
     mr_env_end_if_empty(home);
@@ -446,6 +444,7 @@ void mr_member_end(mr_member *m)
     if (m->handle != NULL)
         *m->handle = NULL;
     if (m->seat == MR_SUPERVISOR) {
+        mr_fleets_forget(m->fleet);
         mr_bell_close(&m->fleet->seats[MR_SUPERVISOR].bell);
         mr_member_stop_watches(m);
         mr_fleet_close_listeners(m->fleet);

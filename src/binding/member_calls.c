@@ -102,7 +102,7 @@ static napi_value call_create(napi_env env, napi_callback_info info)
     mr_rc rc = mr_fleets_create(options, &fleet);
     if (rc == MR_LIMIT)
         return fail(env, "ERR_MILLRACE_UNSUPPORTED",
-                    "There are 16 fleets in this process already.");
+                    "There are 256 fleets, or servers with metrics, limits or logs of their own, in this process already.");
     if (rc != MR_OK)
         return fail(
             env, rc == MR_INVALID ? "ERR_MILLRACE_INTERNAL_ARGUMENT" : "ERR_MILLRACE_OUT_OF_MEMORY",
