@@ -11,16 +11,22 @@ export {
 } from './index.js'
 
 export type {
+  AddressRange,
   Answer,
   Answers,
   Body,
   ErrorCode,
   ErrorHandler,
+  EventStream,
+  EventStreamOptions,
   Handler,
   HandlerResult,
-  HeaderValue,
   HeadersInit,
+  HeaderValue,
   Limits,
+  ListenAddress,
+  ListenManner,
+  ListenPlace,
   Method,
   MillraceRequest,
   MillraceResponse,
@@ -32,8 +38,11 @@ export type {
   ReplyTag,
   ReplyValue,
   Route,
+  RouteLimits,
   ServeOptions,
   Server,
+  ServerSentEvent,
   Template,
-  Timeouts
+  Timeouts,
+  TrustProxy
 } from './index.js'
