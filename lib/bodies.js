@@ -29,10 +29,20 @@ function isJson (value) {
   return typeof value.toJSON === 'function' || Object.prototype.toString.call(value) === '[object Object]'
 }
 
+// A circle, a bigint; anything else that a toJSON() throws is the program's own.
+function stringify (value) {
+  try {
+    return JSON.stringify(value)
+  } catch (err) {
+    if (!types.isNativeError(err) || err.name !== 'TypeError') throw err
+    throw fault('ERR_MILLRACE_BODY_TYPE', `JSON cannot express ${show(value)}: ${err.message.split('\n', 1)[0]}.`, err, '')
+  }
+}
+
 function toJson (value) {
-  const text = JSON.stringify(value)
+  const text = stringify(value)
   if (text !== undefined) return text
-  throw fault('ERR_MILLRACE_BODY_TYPE', `JSON cannot express ${show(value)}.`)
+  throw fault('ERR_MILLRACE_BODY_TYPE', `JSON cannot express ${show(value)}.`, undefined, '')
 }
 
 exports.isBytes = isBytes

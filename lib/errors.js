@@ -1,10 +1,17 @@
 'use strict'
 // The one error class, and the one table of codes. What happened is written where it is thrown;
-// the table's sentence says what to do about it.
+// the table's sentence says what to do about it, unless the place that throws knows better (`hint`).
+
+const path = require('node:path')
+const { inspect, types } = require('node:util')
+
+// A program has this package under node_modules; anywhere else it is a checkout, which npm cannot rebuild
+// by its name.
+const BUILD_COMMAND = __dirname.split(path.sep).includes('node_modules') ? '`npm rebuild millrace`' : '`npm run build`'
 
 const SENTENCES = {
-  ERR_MILLRACE_OPTION: 'ServeOptions in the types lists every option.',
-  ERR_MILLRACE_OPTION_RANGE: 'ServeOptions in the types gives the bounds of every option.',
+  ERR_MILLRACE_OPTION: 'The types (lib/index.d.ts) list every option.',
+  ERR_MILLRACE_OPTION_RANGE: 'The types (lib/index.d.ts) give the bounds of every option.',
   ERR_MILLRACE_UNSUPPORTED: 'Leave it out until a later version has it.',
   ERR_MILLRACE_ROUTE: 'A route is a text, a reply, a function, or a table of these by method.',
   ERR_MILLRACE_TEMPLATE: 'See reply and template in the types.',
@@ -28,7 +35,7 @@ const SENTENCES = {
   ERR_MILLRACE_SOCKET_IN_USE: 'Stop the other server, or choose another path.',
   ERR_MILLRACE_SOCKET_DENIED: 'Choose another folder, or give the process the right to write there.',
   ERR_MILLRACE_LISTEN: 'Check what the server is to listen on.',
-  ERR_MILLRACE_NO_NATIVE: 'Build it with `npm rebuild millrace`, or leave MILLRACE_ENGINE and the engine option out to run on node:http.',
+  ERR_MILLRACE_NO_NATIVE: `Build it with ${BUILD_COMMAND}, or leave MILLRACE_ENGINE and the engine option out to run on node:http.`,
   ERR_MILLRACE_LAUNCH: 'The program of a fleet has to call serve() soon after it starts; launchTimeout gives it longer.',
   ERR_MILLRACE_THREAD_FAILED: 'Mend the program; restarts says how many failures in a row are borne.',
   ERR_MILLRACE_THREAD_EXITED: 'Try again: another thread takes its place.',
@@ -42,13 +49,13 @@ const SENTENCES = {
   ERR_MILLRACE_CLOSED: 'Start a new server with serve().'
 }
 
-function text (code, detail) {
-  return detail === undefined ? SENTENCES[code] : `${detail} ${SENTENCES[code]}`
+function text (code, detail, hint = SENTENCES[code]) {
+  return detail === undefined || hint === '' ? detail ?? hint : `${detail} ${hint}`
 }
 
 class MillraceError extends Error {
-  constructor (code, detail, options) {
-    super(text(code, detail), options)
+  constructor (code, detail, options, hint) {
+    super(text(code, detail, hint), options)
     this.code = code
   }
 
@@ -65,8 +72,8 @@ class MillraceError extends Error {
 }
 
 class MillraceRangeError extends RangeError {
-  constructor (code, detail, options) {
-    super(text(code, detail), options)
+  constructor (code, detail, hint) {
+    super(text(code, detail, hint))
     this.code = code
   }
 
@@ -75,12 +82,13 @@ class MillraceRangeError extends RangeError {
   }
 }
 
-function fault (code, detail, cause) {
-  return new MillraceError(code, detail, cause === undefined ? undefined : { cause })
+// `hint` stands in place of the table's sentence; '' leaves the detail alone.
+function fault (code, detail, cause, hint) {
+  return new MillraceError(code, detail, cause === undefined ? undefined : { cause }, hint)
 }
 
-function rangeFault (code, detail) {
-  return new MillraceRangeError(code, detail)
+function rangeFault (code, detail, hint) {
+  return new MillraceRangeError(code, detail, hint)
 }
 
 // Faults of the client: the default answer to them is their status, without a line in the log.
@@ -99,17 +107,30 @@ function statusOf (err) {
   return (typeof err === 'object' && err !== null && clientFaults.get(err)) || 500
 }
 
+// A value on one line; an error without its stack.
+function shortOf (value) {
+  if (typeof value === 'function') return value.name === '' ? 'a function' : `function ${value.name}`
+  if (types.isNativeError(value)) return `${value.name}: ${value.message}`.replace(/\s*\n\s*/g, ' ')
+  return inspect(value, { depth: 0, breakLength: Infinity })
+}
+
 // A value for an error's text; never throws, and never long.
 function show (value) {
   let shown
   try {
-    shown = typeof value === 'function' ? `function ${value.name}` : require('node:util').inspect(value, { depth: 0, breakLength: Infinity })
+    shown = shortOf(value)
   } catch {
     shown = `a ${typeof value}`
   }
-  return shown.length > 60 ? `${shown.slice(0, 57)}...` : shown
+  return shown.length > 60 ? `${shown.slice(0, 59)}…` : shown
 }
 
+// A count of things for an error's text: 1 byte, 2 bytes.
+function countOf (count, noun) {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
+
+exports.BUILD_COMMAND = BUILD_COMMAND
 exports.CODES = Object.freeze(Object.keys(SENTENCES))
 exports.MillraceError = MillraceError
 exports.fault = fault
@@ -117,3 +138,4 @@ exports.rangeFault = rangeFault
 exports.clientFault = clientFault
 exports.statusOf = statusOf
 exports.show = show
+exports.countOf = countOf

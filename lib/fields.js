@@ -54,7 +54,7 @@ class Fields {
   apply (headers) {
     if (headers === undefined) return
     if (headers === null || typeof headers !== 'object') {
-      throw fault('ERR_MILLRACE_HEADER', `Headers are an object or a list of pairs, not ${show(headers)}.`)
+      throw fault('ERR_MILLRACE_HEADER', `Headers are an object or a list of pairs, not ${show(headers)}.`, undefined, '')
     }
     if (typeof headers[Symbol.iterator] !== 'function') {
       for (const name of Object.keys(headers)) this.set(name, headers[name])
@@ -62,7 +62,7 @@ class Fields {
     }
     for (const pair of headers) {
       if (!Array.isArray(pair) || pair.length !== 2) {
-        throw fault('ERR_MILLRACE_HEADER', `${show(pair)} is not a pair of name and value.`)
+        throw fault('ERR_MILLRACE_HEADER', `${show(pair)} is not a pair of name and value.`, undefined, '')
       }
       this.append(pair[0], pair[1])
     }
@@ -88,7 +88,7 @@ class Fields {
   #takeFraming (lower, values) {
     switch (lower) {
       case 'transfer-encoding':
-        throw fault('ERR_MILLRACE_HEADER', 'Transfer-Encoding is the server\'s to set.')
+        throw fault('ERR_MILLRACE_HEADER', 'Transfer-Encoding is the server\'s to set.', undefined, 'Leave it out: what is written in pieces is chunked where that is possible.')
       case 'content-length':
         if (values.length !== 1 || !DIGITS.test(values[0])) {
           throw fault('ERR_MILLRACE_LENGTH', `${show(values.join(', '))} is not a Content-Length.`)

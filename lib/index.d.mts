@@ -15,24 +15,30 @@ export {
 } from './index.js'
 
 export type {
+  AddressRange,
   Answer,
   Answers,
   Body,
   Counter,
   ErrorCode,
   ErrorHandler,
+  EventStream,
+  EventStreamOptions,
   Fleet,
   FleetOptions,
   Gauge,
   Handler,
   HandlerResult,
-  HeaderValue,
   HeadersInit,
   Health,
+  HeaderValue,
   Histogram,
   Labelled,
   LaunchOptions,
   Limits,
+  ListenAddress,
+  ListenManner,
+  ListenPlace,
   MessageHandler,
   MetricOptions,
   Method,
@@ -49,7 +55,9 @@ export type {
   RouteLimits,
   ServeOptions,
   Server,
+  ServerSentEvent,
   Template,
   Thread,
-  Timeouts
+  Timeouts,
+  TrustProxy
 } from './index.js'

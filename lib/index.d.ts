@@ -14,17 +14,25 @@ export const version: string
  * Starts a server and resolves once it listens.
  *
  * Requests are answered by the native engine, or by node:http where the native module cannot be
- * loaded: the same API and the same bytes on the wire, many times slower, with one warning of the
- * process (code `MILLRACE_NODE_HTTP`) that says why. `MILLRACE_ENGINE=node` asks for node:http
- * without the warning; `MILLRACE_ENGINE=native` makes a missing native module an error. The option
- * `engine` does the same and goes before the environment.
+ * loaded: the same API and the same answers, but for what is listed below, many times slower, with
+ * one warning of the process (code `MILLRACE_NODE_HTTP`) that says why. `MILLRACE_ENGINE=node` asks
+ * for node:http without the warning; `MILLRACE_ENGINE=native` makes a missing native module an error.
+ * The option `engine` does the same and goes before the environment. A file that `MILLRACE_BINARY`
+ * names and that cannot be used is an error as well when the native engine is asked for so; else
+ * there is a warning (code `MILLRACE_BINARY`) when another one takes its place.
  *
- * What node:http cannot do as the native engine does:
+ * What node:http does otherwise than the native engine:
  * - methods that Node's own parser does not know are 400;
+ * - CONNECT is a request without a route, so 404 unless `handler` answers it; natively it is 501;
+ * - OPTIONS with the target `*` is answered with an `Allow` of the common methods, natively without one;
+ * - HTTP/1.2 to 1.9 are 400, natively read as HTTP/1.1;
+ * - a connection that says nothing gets a 408 at `timeouts.header`; natively it is closed without a word;
+ * - its own refusals come from Node's parser, which is less strict, and are 400 where the native
+ *   engine also says 501 and 505;
  * - `limits.headerBytes` counts a head as if it had one space behind each colon;
  * - `limits.targetBytes` is answered by 431 instead of 414 when the target also passes the sum of
  *   the limits of the head and comes in several packets;
- * - `timeouts.send` is not watched, and `timeouts.body` has no least throughput;
+ * - `timeouts.send` is not watched;
  * - requests pipelined behind one that asks for an upgrade are not read;
  * - fixed replies and templates are answered by JavaScript;
  * - the async context (AsyncLocalStorage) is that of the connection;
@@ -281,26 +289,30 @@ export interface Answers<Keys extends string = string> {
 
   /**
    * Called when a handler throws, rejects, or returns what cannot be sent. It answers like a handler:
-   * `res` has been reset, with status 500 (400 for `ERR_MILLRACE_BAD_JSON`). When it does not answer
-   * (before its promise settles, if it returns one), throws or rejects, a plain 500 goes out. When
-   * the request was answered before the error, nothing it does changes that.
+   * `res` has been reset, with status 500, or for errors of the client with the status that is
+   * theirs (`err.status`, see MillraceError): leave it as it is unless you mean another one. When it
+   * does not answer (before its promise settles, if it returns one), that status goes out, plain;
+   * when it throws or rejects, a plain 500. When the request was answered before the error, nothing
+   * it does changes that.
    *
    * Without it: one entry on the console by console.error, and a plain 500. Errors of the client
-   * (`ERR_MILLRACE_BAD_JSON`) are answered by their status and not logged.
+   * are answered by their status and not logged.
    */
   error?: ErrorHandler | null | undefined
 }
 
-/** One entry of `routes`: an answer, or answers by method in upper case. */
-export type Route<Key extends string = string> = Answer<Key> | ({ readonly [Name in Method]?: Answer<Key> } & {
-  /** For every method; instead of methods. */
-  readonly handler?: Answer<Key>
-  readonly limits?: RouteLimits | undefined
-})
+/**
+ * One entry of `routes`: an answer, answers by method in upper case, or one answer as `handler` for
+ * the sake of `limits`.
+ */
+export type Route<Key extends string = string> =
+  | Answer<Key>
+  | { readonly [Name in Method]?: Answer<Key> } & { readonly limits?: RouteLimits | undefined, readonly handler?: never }
+  | { readonly handler: Answer<Key>, readonly limits?: RouteLimits | undefined }
 
-/** What holds for one route. */
+/** Limits of one route, in place of the server's. */
 export interface RouteLimits {
-  /** In place of `limits.bodyBytes`, 1 to 2147483647. */
+  /** A request's body, 1 to 2147483647; over it 413. Without it, the server's `limits.bodyBytes`. */
   bodyBytes?: number | undefined
   /** Requests that may be with its handlers at one time, over all threads of a fleet, 1 to 1000000. */
   concurrency?: number | undefined
@@ -401,7 +413,7 @@ export interface Limits {
 
 /** All integers in milliseconds, up to 2147483647; 0 means no time-out, except for `linger`. Never early, and up to a second late. */
 export interface Timeouts {
-  /** To receive a head; over it 408 and close. @default 10000 */
+  /** To receive a head; over it 408 and close; a connection that has said nothing is closed without a word. @default 10000 */
   header?: number | undefined
   /** To receive a body; over it 408 and close. @default 300000 */
   body?: number | undefined
@@ -415,7 +427,11 @@ export interface Timeouts {
 
 /** Where a server listens. */
 export interface ListenAddress {
-  /** Where it can be reached, without a slash at the end; 127.0.0.1 for wildcard addresses; `unix:/path` (`unix:@name` without a file) of a unix socket. */
+  /**
+   * Where it can be reached from this machine, without a slash at the end: 127.0.0.1 for wildcard
+   * addresses, [::1] for those with `ipv6Only`; `unix:/path` (`unix:@name` without a file) of a unix
+   * socket.
+   */
   readonly url: string
   /** The port, also when 0 was asked for; 0 of a unix socket. */
   readonly port: number
@@ -883,7 +899,12 @@ export interface Probe {
 export class MillraceError extends Error {
   private constructor ()
   readonly code: ErrorCode
-  /** What a server should answer to a client that caused this error; only on `ERR_MILLRACE_BAD_JSON`. */
+  /**
+   * What the client that caused this error is answered: 400 on `ERR_MILLRACE_BAD_JSON`,
+   * `ERR_MILLRACE_BAD_FORM`, `ERR_MILLRACE_BAD_BODY` and `ERR_MILLRACE_ABORTED`, 408 on
+   * `ERR_MILLRACE_BODY_TIMEOUT`, 413 on `ERR_MILLRACE_BODY_TOO_LARGE`. Not there on errors that are
+   * not the client's.
+   */
   readonly status?: number
   readonly cause?: unknown
 }
@@ -893,7 +914,7 @@ export type ErrorCode =
   | 'ERR_MILLRACE_OPTION'
   /** serve, close: a number out of its bounds; a RangeError. */
   | 'ERR_MILLRACE_OPTION_RANGE'
-  /** serve: not in this version. */
+  /** serve: not in this version, as TLS (`tls`, `cert`, `key`, …), or not on node:http. */
   | 'ERR_MILLRACE_UNSUPPORTED'
   /** serve, reload: a bad route table; the message names the key. */
   | 'ERR_MILLRACE_ROUTE'
@@ -905,7 +926,7 @@ export type ErrorCode =
   | 'ERR_MILLRACE_HEADER'
   /** A Content-Length that is not the body's. */
   | 'ERR_MILLRACE_LENGTH'
-  /** A body that cannot be sent. */
+  /** A body that cannot be sent; `cause` is the TypeError where JSON.stringify() gave one. */
   | 'ERR_MILLRACE_BODY_TYPE'
   /** A handler returned what is no answer. */
   | 'ERR_MILLRACE_RETURN'
@@ -939,7 +960,7 @@ export type ErrorCode =
   | 'ERR_MILLRACE_SOCKET_DENIED'
   /** serve: any other failure to listen. */
   | 'ERR_MILLRACE_LISTEN'
-  /** serve: the native engine is asked for and cannot be used; the message has the reasons. */
+  /** serve: the native engine, or a file for it, is asked for and cannot be used; the message has the reasons. */
   | 'ERR_MILLRACE_NO_NATIVE'
   /** launch: a thread does not listen in time. */
   | 'ERR_MILLRACE_LAUNCH'

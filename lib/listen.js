@@ -192,14 +192,15 @@ function isAbstract ({ path }) {
   return path[0] === '\0'
 }
 
-function urlOf (host, port) {
-  if (WILDCARDS.has(host)) return `http://127.0.0.1:${port}`
-  return host.includes(':') ? `http://[${host}]:${port}` : `http://${host}:${port}`
+function urlOf (host, port, ipv6Only) {
+  const isIPv6 = host.includes(':')
+  if (WILDCARDS.has(host)) return isIPv6 && ipv6Only ? `http://[::1]:${port}` : `http://127.0.0.1:${port}`
+  return isIPv6 ? `http://[${host}]:${port}` : `http://${host}:${port}`
 }
 
 // One of server.addresses.
-function tcpAddress (host, port) {
-  return Object.freeze({ url: urlOf(host, port), host, port, path: null })
+function tcpAddress (host, port, ipv6Only = false) {
+  return Object.freeze({ url: urlOf(host, port, ipv6Only), host, port, path: null })
 }
 
 function unixAddress (path) {

@@ -13,18 +13,18 @@ const { version } = require('../package.json')
 
 const ROOT = path.join(__dirname, '..')
 const ABI = process.versions.modules
+const UNSET = 'Correct the environment variable, or unset it.'
 
 function prebuildFolder () {
   const libc = ownLibc() === 'musl' ? '-musl' : ''
   return path.join(ROOT, 'prebuilds', `${process.platform}-${process.arch}${libc}`)
 }
 
-function candidates () {
+function candidates (asked) {
   const found = [
     path.join(ROOT, 'build', 'Release', 'millrace.node'),
     path.join(prebuildFolder(), `millrace-abi${ABI}.node`)
   ]
-  const asked = process.env.MILLRACE_BINARY
   return asked ? [path.resolve(asked), ...found] : found
 }
 
@@ -83,23 +83,25 @@ function attempt (file) {
 
 function search () {
   const tried = []
-  for (const file of candidates()) {
+  const asked = process.env.MILLRACE_BINARY
+  for (const file of candidates(asked)) {
     const { binding, error } = attempt(file)
-    if (binding !== undefined) return { binding, path: file, tried }
+    if (binding !== undefined) return { binding, path: file, asked, tried }
     tried.push({ path: file, error })
   }
-  return { binding: null, path: null, tried }
+  return { binding: null, path: null, asked, tried }
 }
 
 let loaded = null
 
-// { binding, path, tried }; binding is null when no candidate can be used.
+// { binding, path, asked, tried }; binding is null when no candidate can be used, `asked` is what
+// MILLRACE_BINARY said.
 function loadNative () {
   if (loaded === null) {
     try {
       loaded = search()
     } catch (err) {
-      loaded = { binding: null, path: null, tried: [{ path: ROOT, error: String(err) }] }
+      loaded = { binding: null, path: null, asked: undefined, tried: [{ path: ROOT, error: String(err) }] }
     }
   }
   return loaded
@@ -109,13 +111,19 @@ function reasonOf ({ tried }) {
   return `Tried: ${tried.map(({ path, error }) => `${path}: ${error}`).join('; ')}.`
 }
 
+// Why the file that MILLRACE_BINARY names is not the one in use; null when it is, or when none is.
+function passedOver ({ binding, path, asked, tried }) {
+  if (binding === null || !asked || tried.length === 0) return null
+  return `MILLRACE_BINARY cannot be used: ${tried[0].error} (${tried[0].path}). ${path} loads in its place.`
+}
+
 // 'native', 'node', or undefined for whichever is there. The option is nearer than the environment.
 function wantedEngine (option) {
   if (option !== undefined) return option
   const wanted = process.env.MILLRACE_ENGINE
   if (wanted === undefined || wanted === '') return undefined
   if (wanted === 'native' || wanted === 'node') return wanted
-  throw fault('ERR_MILLRACE_OPTION', `MILLRACE_ENGINE is 'native' or 'node', not ${show(wanted)}.`)
+  throw fault('ERR_MILLRACE_OPTION', `MILLRACE_ENGINE is 'native' or 'node', not ${show(wanted)}.`, undefined, UNSET)
 }
 
 function infoOf (binding) {
@@ -135,13 +143,15 @@ function chooseTransport (binding) {
   const names = transports.split(' ')
   if (names.includes(wanted)) return { transport: wanted, transportReason: `MILLRACE_TRANSPORT=${wanted} asks for it.` }
   const list = names.map((name) => `'${name}'`).join(' or ')
-  throw fault('ERR_MILLRACE_OPTION', `MILLRACE_TRANSPORT is ${list} on ${process.platform}, not ${show(wanted)}.`)
+  throw fault('ERR_MILLRACE_OPTION', `MILLRACE_TRANSPORT is ${list} on ${process.platform}, not ${show(wanted)}.`, undefined, UNSET)
 }
 
 // What serve() would do: { isNative, wanted, chosen } or { isNative: false, error }.
 function choice (native) {
   try {
     const wanted = wantedEngine()
+    const bad = wanted === 'native' ? passedOver(native) : null
+    if (bad !== null) return { isNative: false, error: bad }
     const isNative = native.binding !== null && wanted !== 'node'
     return { isNative, wanted, chosen: isNative ? chooseTransport(native.binding) : null }
   } catch (err) {
@@ -170,7 +180,7 @@ function describe ({ isNative, chosen }, native, reason) {
     tried: native.tried,
     reason,
     transport: isNative ? chosen.transport : 'node',
-    transportReason: isNative ? chosen.transportReason : reason,
+    transportReason: isNative ? chosen.transportReason : 'node:http has sockets of its own.',
     threads: isNative ? threadsOfMachine() : 1, // what threads: 'auto' gives
     balance: isNative ? balanceOf('auto', null, null) : { mode: 'none', reason: 'The fallback on node:http serves in one thread.' },
     simd: info.simd ?? null,
@@ -199,5 +209,6 @@ function probe () {
 exports.loadNative = loadNative
 exports.wantedEngine = wantedEngine
 exports.reasonOf = reasonOf
+exports.passedOver = passedOver
 exports.chooseTransport = chooseTransport
 exports.probe = probe

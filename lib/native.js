@@ -92,7 +92,7 @@ async function listenTcp (binding, handle, listener) {
   const addresses = await addressesOf(listener)
   for (const address of addresses) {
     try {
-      return tcpAddress(listener.host, tryListen(binding, handle, address, listener))
+      return tcpAddress(listener.host, tryListen(binding, handle, address, listener), listener.ipv6Only)
     } catch (err) {
       const isLast = address === addresses.at(-1)
       if (isLast || (err.code !== 'EAFNOSUPPORT' && err.code !== 'EADDRNOTAVAIL')) throw err
@@ -218,7 +218,7 @@ function migrate (dispatcher, heir, deadline) {
 // member: of a fleet, where it is not this thread's own.
 async function createServer (options, app, binding, member = null) {
   const refusal = options.parser === 'llhttp' ? binding.info().llhttp : ''
-  if (refusal !== '') throw fault('ERR_MILLRACE_UNSUPPORTED', `parser: 'llhttp' cannot be had of this Node. ${refusal}`)
+  if (refusal !== '') throw fault('ERR_MILLRACE_UNSUPPORTED', `parser: 'llhttp' cannot be had of this Node. ${refusal}`, undefined, 'Leave the option out.')
   // First of all and before any wait: requests run in the async context of serve().
   const dispatcher = new Dispatcher(binding, createIsolation())
   dispatcher.limit(options.limits.outgoingBytes)

@@ -663,10 +663,10 @@ async function listenUnix (made, { path, mode, backlog }) {
   return unixAddress(path)
 }
 
-function addressOf (made, host) {
+function addressOf (made, host, ipv6Only) {
   const bound = made.address()
   if (bound === null || typeof bound === 'string') return unixAddress(bound ?? '')
-  return tcpAddress(host ?? bound.address, bound.port)
+  return tcpAddress(host ?? bound.address, bound.port, ipv6Only)
 }
 
 async function listenOne (made, listener) {
@@ -678,7 +678,7 @@ async function listenOne (made, listener) {
   }
   // Without a host, node:http takes '::', or '0.0.0.0' where there is no IPv6.
   await tryListen(made, { port, backlog, ipv6Only, reusePort, ...((hasHost || ipv6Only) && { host }) })
-  return addressOf(made, host)
+  return addressOf(made, host, ipv6Only)
 }
 
 // An http.Server listens in one place; the sockets of the others are handed to it.
@@ -709,9 +709,11 @@ function sharesPorts () {
   return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
 }
 
+const WAY_OUT = 'Leave it out, or see by probe() why the native engine is not in use.'
+
 function checkListening ({ listeners, proxySources }) {
-  if (proxySources.length > 0) throw fault('ERR_MILLRACE_UNSUPPORTED', 'proxyProtocol needs the native engine; node:http cannot read its header.')
-  if (!sharesPorts() && listeners.some(({ reusePort }) => reusePort)) throw fault('ERR_MILLRACE_UNSUPPORTED', 'reusePort needs the native engine, or Node 22.12 or 23.1 and later.')
+  if (proxySources.length > 0) throw fault('ERR_MILLRACE_UNSUPPORTED', 'proxyProtocol needs the native engine; node:http cannot read its header.', undefined, WAY_OUT)
+  if (!sharesPorts() && listeners.some(({ reusePort }) => reusePort)) throw fault('ERR_MILLRACE_UNSUPPORTED', 'reusePort needs the native engine, or Node 22.12 or 23.1 and later.', undefined, WAY_OUT)
 }
 
 // ---- the end ----

@@ -49,13 +49,14 @@ const KEYS = [
 
 // What other servers call these.
 const ALIASES = { fetch: 'handler', onError: 'error', workers: 'threads' }
+const OF_TLS = ['tls', 'https', 'ssl', 'cert', 'key', 'pfx']
 
 function refuse (detail) {
   return fault('ERR_MILLRACE_OPTION', detail)
 }
 
-function refuseUnsupported (detail) {
-  return fault('ERR_MILLRACE_UNSUPPORTED', detail)
+function refuseUnsupported (detail, hint) {
+  return fault('ERR_MILLRACE_UNSUPPORTED', detail, undefined, hint)
 }
 
 // An integer by its row of the table; undefined means the default.
@@ -219,8 +220,8 @@ function parserOf (value) {
 
 function routesOf (value) {
   if (value === undefined || value === null) return {}
-  if (typeof value === 'object' && !Array.isArray(value)) return value
-  throw refuse(`routes is an object, not ${show(value)}.`)
+  if (Object.prototype.toString.call(value) === '[object Object]') return value
+  throw refuse(`routes is an object of patterns and answers, not ${show(value)}.${value instanceof Map ? ' Object.fromEntries() makes one of a Map.' : ''}`)
 }
 
 function functionOf (name, value) {
@@ -233,6 +234,9 @@ function checkNames (options) {
   if (options === null || typeof options !== 'object' || Array.isArray(options)) throw refuse(`The options are an object, not ${show(options)}.`)
   for (const alias of Object.keys(ALIASES)) {
     if (options[alias] !== undefined) throw refuse(`There is no option ${alias}. Did you mean ${ALIASES[alias]}?`)
+  }
+  for (const name of OF_TLS) {
+    if (options[name] !== undefined) throw refuseUnsupported(`${name}: TLS is not there yet.`, 'Put a proxy that speaks it in front, and leave the option out.')
   }
   checkKeys(options, KEYS, 'option', refuse)
 }
@@ -267,7 +271,7 @@ function normalise (options = {}) {
 // What a reload gives, on top of what was in force. Given as null: taken away.
 function normaliseReload (partial, before) {
   if (partial === null || typeof partial !== 'object' || Array.isArray(partial)) throw refuse(`reload() takes an object, not ${show(partial)}.`)
-  checkKeys(partial, ['routes', 'handler', 'error'], 'option for reload()', refuse)
+  checkKeys(partial, ['routes', 'handler', 'error'], 'option of reload() named', refuse)
   const merged = {}
   for (const name of ['routes', 'handler', 'error']) merged[name] = partial[name] === undefined ? before[name] : partial[name]
   return { ...before, ...normaliseAnswers(merged) }
@@ -275,7 +279,7 @@ function normaliseReload (partial, before) {
 
 function deadlineOf (options = {}) {
   if (options === null || typeof options !== 'object') throw refuse(`close() takes an object, not ${show(options)}.`)
-  checkKeys(options, ['deadline', 'grace'], 'option for close()', refuse)
+  checkKeys(options, ['deadline', 'grace'], 'option of close() named', refuse)
   return integer('deadline', options.deadline, DEADLINE)
 }
 

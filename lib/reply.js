@@ -9,7 +9,7 @@
 //     template the same head as res.reply() takes it
 
 const { kParams, kReply } = require('./symbols')
-const { fault, show } = require('./errors')
+const { fault, show, countOf } = require('./errors')
 const { TEXT, HTML, JSON_TYPE, BYTES, checkStatus, hasNoContent, headText } = require('./head')
 const { Fields, checkName } = require('./fields')
 const { isBytes, toBytes, isJson, toJson } = require('./bodies')
@@ -73,7 +73,7 @@ function checkInit (init, keys, what) {
   if (init === null || typeof init !== 'object' || Array.isArray(init)) {
     throw refuse(`${what} takes an object, not ${show(init)}.`)
   }
-  checkKeys(init, keys, `${what} option`, refuse)
+  checkKeys(init, keys, `option of ${what} named`, refuse)
 }
 
 function template (init = {}) {
@@ -111,13 +111,13 @@ function encodeBody (body) {
   if (typeof body === 'string') return { body: Buffer.from(body), type: TEXT }
   if (isBytes(body)) return { body: Buffer.from(toBytes(body)), type: BYTES } // a copy: constant from here on
   if (typeof body === 'object' && isJson(body)) return { body: Buffer.from(toJson(body)), type: JSON_TYPE }
-  throw fault('ERR_MILLRACE_BODY_TYPE', `${show(body)} cannot be the body of a reply.`)
+  throw fault('ERR_MILLRACE_BODY_TYPE', `${show(body)} cannot be the body of a reply.`, undefined, 'Give a string, bytes, or an object for its JSON.')
 }
 
 function fixed (status, headers, body, type) {
   const made = makeTemplate(status, headers, body === null || hasNoContent(status) ? null : type)
   if (made.fields.length >= 0 && made.fields.length !== (body === null ? 0 : body.length)) {
-    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${made.fields.length}, but the body has ${body === null ? 0 : body.length} bytes.`)
+    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${made.fields.length}, but the body has ${countOf(body === null ? 0 : body.length, 'byte')}.`)
   }
   return describe('fixed', made, { body: hasNoContent(status) ? null : body })
 }
@@ -258,6 +258,11 @@ reply.text = tagFor('text', TEXT)
 reply.html = tagFor('html', HTML)
 reply.json = tagFor('json', JSON_TYPE)
 
+// One of the functions that are meant to stand in front of a template literal, without it.
+function isBareTag (value) {
+  return value === reply || value === reply.text || value === reply.html || value === reply.json
+}
+
 // ---- rendering, where the engine does not do it ----
 
 function paramOf (flat, name) {
@@ -284,6 +289,7 @@ function render (descriptor, req) {
 exports.Template = Template
 exports.template = template
 exports.reply = reply
+exports.isBareTag = isBareTag
 exports.param = param
 exports.query = query
 exports.header = header

@@ -11,7 +11,7 @@ const {
   kFinish, kBegin, kWrite, kDrained, kEnd, kAbort, kInform, kRequest, kAlive, kDone, kMore, kStatus, kFields,
   kSent, kStream, kReset, kReply
 } = require('./symbols')
-const { fault, rangeFault, show } = require('./errors')
+const { fault, rangeFault, show, countOf } = require('./errors')
 const { TEXT, JSON_TYPE, BYTES, NO_FIELDS, checkStatus, hasNoContent } = require('./head')
 const { Fields } = require('./fields')
 const { isBytes, toBytes, isJson, toJson } = require('./bodies')
@@ -76,7 +76,7 @@ function announced (res, fields, status, body) {
   if (fields.length < 0 || hasNoContent(status)) return -1
   if (body === null && res[kRequest]().method === 'HEAD') return fields.length
   if (fields.length === lengthOf(body)) return -1
-  throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${fields.length}, but the body has ${lengthOf(body)} bytes.`)
+  throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${fields.length}, but the body has ${countOf(lengthOf(body), 'byte')}.`)
 }
 
 // Gives the answer to the engine. `type` is a Content-Type pair for when none was set, or null.
@@ -123,7 +123,7 @@ function writePiece (res, chunk, length) {
   const stream = res[kStream]
   if (length === 0) return true
   if (stream.declared >= 0 && stream.written + length > stream.declared) {
-    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${stream.declared}, but ${stream.written + length} bytes were written.`)
+    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${stream.declared}, but ${countOf(stream.written + length, 'byte')} came.`)
   }
   stream.written += length
   return res[kWrite](chunk)
@@ -132,7 +132,7 @@ function writePiece (res, chunk, length) {
 function pieceOf (chunk) {
   if (typeof chunk === 'string') return chunk
   if (isBytes(chunk)) return toBytes(chunk)
-  throw fault('ERR_MILLRACE_BODY_TYPE', `${show(chunk)} cannot be written.`)
+  throw fault('ERR_MILLRACE_BODY_TYPE', `${show(chunk)} cannot be written.`, undefined, 'A piece is a string or bytes.')
 }
 
 function endStream (res) {
@@ -142,7 +142,7 @@ function endStream (res) {
   if (!res[kAlive]()) return false
   if (isShort) {
     res[kAbort]()
-    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${stream.declared}, but only ${stream.written} bytes were written; the connection is closed.`)
+    throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${stream.declared}, but only ${countOf(stream.written, 'byte')} came; the connection is closed.`)
   }
   res[kEnd](res[kMore] === null || res[kMore].trailers === null ? NO_FIELDS : res[kMore].trailers.flat)
   return true
@@ -192,7 +192,7 @@ function withBody (done, res, context, body) {
     if (isBytes(body)) return done(res, context, toBytes(body), BYTES)
     if (isJson(body)) return done(res, context, toJson(body), JSON_TYPE)
   }
-  throw fault('ERR_MILLRACE_BODY_TYPE', `${show(body)} cannot be sent.`)
+  throw fault('ERR_MILLRACE_BODY_TYPE', `${show(body)} cannot be sent.`, undefined, 'Give a string, bytes, an object for its JSON, or null; res.json() sends any value as JSON.')
 }
 
 function finishPlain (res, context, body, type) {
@@ -211,7 +211,7 @@ const NO_TRAILER = /^(?:content-(?:encoding|range|type)|host|authorization|www-a
 function refuseFraming (fields) {
   const isFraming = fields.length >= 0 || fields.close
   const name = fields.flat.find((text, i) => i % 2 === 0 && NO_TRAILER.test(text))
-  if (isFraming || name !== undefined) throw fault('ERR_MILLRACE_HEADER', `${name ?? 'A field that frames the message'} cannot be a trailer.`)
+  if (isFraming || name !== undefined) throw fault('ERR_MILLRACE_HEADER', `${name ?? 'A field that frames the message'} cannot be a trailer.`, undefined, 'It has to be known before the content: set it as a header.')
 }
 
 // An 'error' event that nobody listens to ends the process; a stream that a program only pipes into
@@ -259,7 +259,7 @@ class MillraceResponse {
   type (type) {
     const full = Object.hasOwn(TYPES, type) ? TYPES[type] : type
     if (typeof full !== 'string' || !full.includes('/')) {
-      throw fault('ERR_MILLRACE_HEADER', `${show(type)} is neither a content type nor one of ${Object.keys(TYPES).join(', ')}.`)
+      throw fault('ERR_MILLRACE_HEADER', `${show(type)} is neither a content type nor one of ${Object.keys(TYPES).join(', ')}.`, undefined, '')
     }
     return this.header('Content-Type', full)
   }
@@ -327,7 +327,7 @@ class MillraceResponse {
 
   inform (status, headers) {
     if (!Number.isInteger(status) || status < 102 || status > 199) {
-      throw rangeFault('ERR_MILLRACE_STATUS', `${show(status)} is not the status of an interim answer: 102, 103, up to 199.`)
+      throw rangeFault('ERR_MILLRACE_STATUS', `${show(status)} is not the status of an interim answer: 102, 103, up to 199.`, '')
     }
     const fields = new Fields()
     fields.apply(headers)
@@ -357,7 +357,7 @@ class MillraceResponse {
 
   redirect (url, status = 302) {
     if (checkStatus(status) < 300 || status > 399 || status === 304) {
-      throw fault('ERR_MILLRACE_STATUS', `${status} does not redirect; 301, 302, 303, 307 and 308 do.`)
+      throw fault('ERR_MILLRACE_STATUS', `${status} does not redirect; 301, 302, 303, 307 and 308 do.`, undefined, '')
     }
     // Control characters are left for the check of the value, which refuses them.
     // eslint-disable-next-line no-control-regex

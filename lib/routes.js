@@ -9,7 +9,7 @@
 
 const { kReply } = require('./symbols')
 const { fault, rangeFault, show } = require('./errors')
-const { fixedText, Template } = require('./reply')
+const { fixedText, isBareTag, Template } = require('./reply')
 const { METHODS } = require('./methods')
 const { Router, shapeOf } = require('./router')
 const { hint, checkKeys } = require('./keys')
@@ -20,12 +20,13 @@ const PARAMS_MAX = 16
 const READS = Object.freeze(['GET']) // and HEAD, which falls back to GET
 const KEY = /^(?:([A-Za-z-]+)[ \t]+)?(.*)$/s
 const LITERAL = /^[\x21-\x7e]*$/
+const BRACED = /^\{([A-Za-z_]\w*)\}$/ // how others write a param
 const NAME = /^[A-Za-z_]\w*$/
 const CONCURRENCY_MAX = 1000000
 const BODY_MAX = 2147483647
 
 function refuse (key, why) {
-  return fault('ERR_MILLRACE_ROUTE', `Route '${key}': ${why}`)
+  return fault('ERR_MILLRACE_ROUTE', `Route '${key}': ${why}`, undefined, '')
 }
 
 // ---- patterns ----
@@ -33,6 +34,8 @@ function refuse (key, why) {
 function checkLiteral (key, segment) {
   if (!LITERAL.test(segment)) throw refuse(key, `'${segment}' has characters that no path has; percent-encode them.`)
   if (/[?#]/.test(segment)) throw refuse(key, `a pattern has no '?' or '#'.`)
+  const braced = BRACED.exec(segment)
+  if (braced !== null) throw refuse(key, `'${segment}' would be taken as it stands. Did you mean :${braced[1]}?`)
   if (segment.includes('*')) throw refuse(key, `'*' is only possible as the whole last segment.`)
 }
 
@@ -90,8 +93,10 @@ function entryOf (key, route, methods, value) {
     if (descriptor.close) return { pattern, params, methods: methods ?? READS, kind: 'handler', descriptor: null, fn: closingHandler(value), bodyBytes, concurrency: null }
     return { pattern, params, methods: methods ?? READS, kind: descriptor.kind, descriptor, fn: null, bodyBytes }
   }
+  if (isBareTag(value)) throw refuse(key, 'reply and reply.text, .html and .json are tags, not answers: write reply`…`, or reply({ … }).')
   if (typeof value === 'function') return { pattern, params, methods, kind: 'handler', descriptor: null, fn: value, bodyBytes, concurrency }
-  throw refuse(key, value instanceof Template ? 'a template needs a body: use reply({ … }), or res.reply(template, body) in a function.' : `${show(value)} cannot be a route.`)
+  if (value instanceof Template) throw refuse(key, 'a template needs a body: use reply({ … }), or res.reply(template, body) in a function.')
+  throw fault('ERR_MILLRACE_ROUTE', `Route '${key}': ${show(value)} cannot be a route.`)
 }
 
 function isTable (value) {

@@ -2,10 +2,10 @@
 // From options to a running server: check, compile, choose the engine, listen.
 
 const { pathToFileURL } = require('node:url')
-const { fault } = require('./errors')
+const { fault, BUILD_COMMAND } = require('./errors')
 const { normalise } = require('./options')
 const { compile } = require('./routes')
-const { loadNative, wantedEngine, reasonOf } = require('./load')
+const { loadNative, wantedEngine, reasonOf, passedOver } = require('./load')
 const { crew } = require('./crew')
 const { FleetHere } = require('./fleet-here')
 const { checkPlace, entryOf, launchWith, normaliseFleet, ownEntry } = require('./fleet')
@@ -20,15 +20,28 @@ function warn (loaded) {
   hasWarned = true
   process.emitWarning(
     `The native engine is not in use, node:http answers instead, many times slower. ${reasonOf(loaded)} ` +
-    'Build it with `npm rebuild millrace`; `millrace.probe()` shows what was tried; MILLRACE_ENGINE=node asks for node:http and ends this warning.',
+    `Build it with ${BUILD_COMMAND}; ` +
+    '`millrace.probe()` shows what was tried; MILLRACE_ENGINE=node asks for node:http and ends this warning.',
     { type: 'MillraceWarning', code: 'MILLRACE_NODE_HTTP' }
   )
+}
+
+// Whoever names a file means that file: where another is taken, it is said, and where the native engine
+// is insisted on, it is refused.
+function checkAsked (loaded, wanted) {
+  const why = passedOver(loaded)
+  if (why === null) return
+  if (wanted === 'native') throw fault('ERR_MILLRACE_NO_NATIVE', why, undefined, 'Correct the variable, or unset it.')
+  if (hasWarned) return
+  hasWarned = true
+  process.emitWarning(`${why} Correct the variable, or unset it.`, { type: 'MillraceWarning', code: 'MILLRACE_BINARY' })
 }
 
 async function start (options, app) {
   const wanted = wantedEngine(options.engine)
   if (wanted !== 'node') {
     const loaded = loadNative()
+    checkAsked(loaded, wanted)
     if (loaded.binding !== null) return require('./native').createServer(options, app, loaded.binding)
     if (wanted === 'native') throw fault('ERR_MILLRACE_NO_NATIVE', `The native engine cannot be used. ${reasonOf(loaded)}`)
     warn(loaded)

@@ -155,7 +155,7 @@ function isDecoded (response) {
 }
 
 async function answerResponse (res, response) {
-  if (response.bodyUsed) throw fault('ERR_MILLRACE_BODY_TYPE', 'The body of the returned Response was read before.')
+  if (response.bodyUsed) throw fault('ERR_MILLRACE_BODY_TYPE', 'The body of the returned Response was read before.', undefined, 'Return one that nobody has read, or its clone().')
   res.status(response.status)
   const fields = fieldsOf(res)
   for (const [name, value] of response.headers) {
@@ -181,7 +181,8 @@ function plain (res, status, close = false) {
 
 function textOf (err) {
   try {
-    if (typeof err?.stack === 'string') return err.cause === undefined ? err.stack : inspect(err)
+    const isPlain = typeof err?.stack === 'string' && err.cause === undefined && err.code === undefined
+    if (isPlain) return err.stack // with a code, or a cause, that has to be shown as well
     return inspect(err)
   } catch {
     return 'an error that cannot be shown'

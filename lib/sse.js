@@ -84,7 +84,7 @@ class EventStream {
 
 function open (res, options = {}) {
   if (options === null || typeof options !== 'object') throw fault('ERR_MILLRACE_OPTION', `sse() takes an object, not ${show(options)}.`)
-  checkKeys(options, ['keepAlive', 'retry'], 'sse() option', (text) => fault('ERR_MILLRACE_OPTION', text))
+  checkKeys(options, ['keepAlive', 'retry'], 'option of sse() named', (text) => fault('ERR_MILLRACE_OPTION', text))
   const { keepAlive = KEEP_ALIVE_MS, retry } = options
   if (!Number.isInteger(keepAlive) || keepAlive < 0 || keepAlive > 2147483647) {
     throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `keepAlive is an integer from 0 to 2147483647 (ms, 0 for none), not ${show(keepAlive)}.`)

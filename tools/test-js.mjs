@@ -1,5 +1,6 @@
 // Runs files of node:test, each in a process of its own, and closes with `N passed, N failed`. Prints
-// failures and skips only; a file that hangs is stopped and named. MILLRACE_ENGINE chooses the engine.
+// failures only, and at the end what was skipped, one line a reason; a file that hangs is stopped and
+// named. MILLRACE_ENGINE chooses the engine.
 //   node tools/test-js.mjs test/js/*.test.js
 import './node-version.mjs'
 import { spawn } from 'node:child_process'
@@ -10,6 +11,8 @@ const FILE_MS = 90_000 // a file that takes longer hangs
 const TOGETHER = 2
 const CLOSING = /^(\d+) passed, (\d+) failed\n/m
 const STARTED = /^>> (.*)\n/gm
+const SKIPPED = /^skipped: (.*) \((.*)\)\n/gm // a name may have ' (', reasons do not
+const SKIPS = /^\d+ skipped\n/gm
 
 const reporter = pathToFileURL(join(dirname(fileURLToPath(import.meta.url)), 'reporter.mjs')).href
 
@@ -34,11 +37,19 @@ function runFile (file) {
   })
 }
 
+const skips = new Map() // reason -> names of tests
+
+/** The output without its lines about skips, which are kept for the end. */
+function takeSkips (text) {
+  for (const [, name, reason] of text.matchAll(SKIPPED)) skips.set(reason, [...skips.get(reason) ?? [], name])
+  return text.replace(SKIPPED, '').replace(SKIPS, '')
+}
+
 /** What one run adds: a file that ends badly by itself, or tests nothing, is one failure. */
 function judge (file, { code, signal, text, isLate }) {
   const found = CLOSING.exec(text)
   const [passed, failed] = found ? [Number(found[1]), Number(found[2])] : [0, 0]
-  const rest = text.replace(CLOSING, '').replace(STARTED, '').trimEnd()
+  const rest = takeSkips(text.replace(CLOSING, '').replace(STARTED, '')).trimEnd()
   const last = [...text.matchAll(STARTED)].at(-1)
   const endedBadly = failed === 0 && (code !== 0 || !found)
   const why = isLate ? `stopped after ${FILE_MS / 1000} s, in "${last ? last[1] : 'nothing yet'}"` : signal ? `ended by ${signal}` : `ended with ${code}`
@@ -58,5 +69,6 @@ await Promise.all(Array.from({ length: TOGETHER }, async () => {
     failed += bad
   }
 }))
+for (const [reason, names] of skips) console.log(`skipped: ${names.length === 1 ? names[0] : `${names.length} tests`} (${reason})`)
 console.log(`${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 && passed > 0 ? 0 : 1

@@ -53,6 +53,24 @@ test('the types declare the same', () => {
   assert.deepStrictEqual(declared('index.d.mts'), NAMES)
 })
 
+// The types that a declaration file exports.
+function declaredTypes (file) {
+  const source = ts.createSourceFile(file, fs.readFileSync(path.join(LIB, file), 'utf8'), ts.ScriptTarget.Latest, true)
+  const names = new Set()
+  ts.forEachChild(source, (node) => {
+    if (ts.isExportDeclaration(node) && node.isTypeOnly) node.exportClause.elements.forEach((each) => names.add(each.name.text))
+    const isExported = ts.canHaveModifiers(node) && ts.getModifiers(node)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)
+    if (isExported && (ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node))) names.add(node.name.text)
+  })
+  return [...names].sort()
+}
+
+test('both declaration files export the same types', () => {
+  const names = declaredTypes('index.d.ts')
+  assert.ok(names.includes('ServeOptions') && names.includes('EventStream'))
+  assert.deepStrictEqual(declaredTypes('index.d.mts'), names)
+})
+
 test('the types list every error code', () => {
   const text = fs.readFileSync(path.join(LIB, 'index.d.ts'), 'utf8')
   const listed = new Set(text.match(/'ERR_MILLRACE_\w+'/g).map((quoted) => quoted.slice(1, -1)))

@@ -223,7 +223,60 @@ test('without a binary, serve() runs on node:http with one warning that says why
   assert.strictEqual(stdout, 'node\nnode\n')
   assert.strictEqual(stderr.match(/MillraceWarning/g).length, 1)
   assert.match(stderr, /no such file/)
-  assert.match(stderr, /npm rebuild millrace/)
+  assert.match(stderr, /Build it with `npm run build`;/)
+})
+
+test('a program is told to rebuild, a checkout to build', (t) => {
+  const folder = copyOf(t)
+  const inside = path.join(folder, 'node_modules', 'millrace')
+  fs.mkdirSync(inside, { recursive: true })
+  for (const name of ['lib', 'package.json']) fs.cpSync(path.join(folder, name), path.join(inside, name), { recursive: true })
+  const native = START.replace('process.argv[1]', "'native'")
+  assert.match(run(inside, START.replace('process.argv[1]', 'undefined')).stderr, /Build it with `npm rebuild millrace`;/)
+  assert.match(run(inside, native).stdout, /Build it with `npm rebuild millrace`, or/)
+  assert.match(run(folder, native).stdout, /Build it with `npm run build`, or/)
+})
+
+// A binary that is named and useless, beside one that loads and can listen nowhere.
+function withUselessBinary (t) {
+  const { folder, env } = withModule(t, "module.exports = { interfaceVersion: 1, info: () => ({}), create () { throw new Error('the built one') } }")
+  put(folder, isLinux ? elf() : 'x', path.join('build', 'Release', 'millrace.node'))
+  return { folder, env: { ...env, MILLRACE_BINARY: path.join(folder, 'nowhere.node') } }
+}
+
+const TWICE = "const go = () => m.serve({ port: 0, host: '127.0.0.1' }).catch((err) => console.log(err.code, err.message)); go().then(go)"
+
+test('a MILLRACE_BINARY that is of no use is told of when another one takes its place', (t) => {
+  const { folder, env } = withUselessBinary(t)
+  const { stdout, stderr } = run(folder, TWICE, env)
+  assert.strictEqual(stdout, 'undefined the built one\nundefined the built one\n')
+  assert.strictEqual(stderr.match(/MillraceWarning/g)?.length, 1)
+  assert.match(stderr, /\[MILLRACE_BINARY\] MillraceWarning: MILLRACE_BINARY cannot be used: there is no such file \(.*nowhere\.node\)\. .*build.Release.millrace\.node loads in its place\./)
+})
+
+test('with the native engine insisted on, such a MILLRACE_BINARY is an error', (t) => {
+  const { folder, env } = withUselessBinary(t)
+  const insisting = { ...env, MILLRACE_ENGINE: 'native' }
+  for (const result of [run(folder, TWICE, insisting), run(folder, START.replace('process.argv[1]', "'native'"), env)]) {
+    assert.match(result.stdout, /^ERR_MILLRACE_NO_NATIVE MILLRACE_BINARY cannot be used: there is no such file .*nowhere/)
+    assert.strictEqual(result.stderr, '')
+  }
+  const found = probeIn(folder, insisting)
+  assert.deepStrictEqual([found.ok, found.engine], [false, 'node'])
+  assert.match(found.reason, /^MILLRACE_BINARY cannot be used/)
+  assert.strictEqual(probeIn(folder, env).ok, true)
+})
+
+test('nothing is said of a MILLRACE_BINARY that loads, nor on node:http', (t) => {
+  const { folder, env } = withUselessBinary(t)
+  assert.strictEqual(run(folder, START, { ...env, MILLRACE_ENGINE: 'node' }).stderr, '')
+  const good = { ...env, MILLRACE_BINARY: put(folder, isLinux ? elf() : 'x') }
+  assert.strictEqual(run(folder, TWICE, good).stderr, '')
+})
+
+test('reasons are not said twice', (t) => {
+  const found = probeIn(copyOf(t))
+  assert.deepStrictEqual([found.transport, found.transportReason], ['node', 'node:http has sockets of its own.'])
 })
 
 test('asked for, node:http runs without a warning', (t) => {
@@ -243,5 +296,5 @@ test('asked for the native engine, serve() refuses with the reasons', (t) => {
 test('an unknown MILLRACE_ENGINE is a reason, not an exception, for probe()', (t) => {
   const found = probeIn(copyOf(t), { MILLRACE_ENGINE: 'fast' })
   assert.strictEqual(found.ok, false)
-  assert.match(found.reason, /MILLRACE_ENGINE/)
+  assert.strictEqual(found.reason, "MILLRACE_ENGINE is 'native' or 'node', not 'fast'. Correct the environment variable, or unset it.")
 })

@@ -38,7 +38,10 @@ const server: Server = await serve({
     '/files/:kind/*': (req) => req.params.kind + req.params['*'],
     'PUT /orders/:id': async (req, res) => res.status(201).json(req.params.id),
     '/things': { GET: list, POST: create, DELETE: 'text', OPTIONS: reply({}) },
-    '/things/:thing': { GET: (req) => req.params.thing }
+    '/things/:thing': { GET: (req) => req.params.thing },
+    '/upload/:name': { POST: (req) => req.params.name, limits: { bodyBytes: 1 << 30 } },
+    'POST /vote/:poll': { handler: (req) => req.params.poll, limits: { bodyBytes: 16 } },
+    '/plain': { PUT: create, limits: {} }
   },
   handler (req, res) {
     res.type('html').send(req.params['any'] ?? '')
@@ -125,6 +128,12 @@ void serve({ limits: { headerbytes: 1 } })
 void serve({ routes: { '/': 5 } })
 // @ts-expect-error unknown method
 void serve({ routes: { '/': { FETCH: 'x' } } })
+// @ts-expect-error unknown limit of a route
+void serve({ routes: { '/': { POST: list, limits: { bodyByte: 1 } } } })
+// @ts-expect-error a limit is a number
+void serve({ routes: { '/': { POST: list, limits: { bodyBytes: '1' } } } })
+// @ts-expect-error either a handler or methods
+void serve({ routes: { '/': { POST: list, handler: list } } })
 // @ts-expect-error a number is no answer
 void serve({ handler: () => 5 })
 // @ts-expect-error no such number of threads
