@@ -12,8 +12,18 @@ function isBytes (value) {
 function toBytes (value) {
   const isView = ArrayBuffer.isView(value)
   const memory = isView ? value.buffer : value
+  if (value.byteLength === 0 && isDetached(memory)) throw fault('ERR_MILLRACE_BODY_TYPE', 'The memory of these bytes was transferred away.', undefined, '')
   const bytes = isView ? viewOf(value) : new Uint8Array(value)
   return memory.resizable || types.isSharedArrayBuffer(memory) ? Uint8Array.from(bytes) : bytes
+}
+
+function isDetached (memory) {
+  if (types.isSharedArrayBuffer(memory)) return false
+  try {
+    return new Uint8Array(memory) === null // throws when it is
+  } catch {
+    return true
+  }
 }
 
 function viewOf (view) {

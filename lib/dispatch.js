@@ -107,6 +107,11 @@ function ipOf (bytes, family) {
   return new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1) // the shortest form
 }
 
+// Whether all of the answer is given.
+function isWhole (res) {
+  return res[kSent] && (res[kStream] === null || res[kStream].isEnded)
+}
+
 class NativeRequest extends MillraceRequest {
   constructor (driver, entry, chunk, records, at) {
     super()
@@ -218,7 +223,7 @@ class NativeRequest extends MillraceRequest {
   // Within the batch that brought it, a request is alive without asking.
   [kAlive] () {
     if (this[kEnding] !== THERE) return false
-    if (this[kResponse][kSent] || this[kBatch] === this[kDriver].batch) return true
+    if (isWhole(this[kResponse]) || this[kBatch] === this[kDriver].batch) return true
     this[kEnding] = ENDINGS[this[kDriver].isWaiting(this)]
     return this[kEnding] === THERE
   }
@@ -317,6 +322,8 @@ class Dispatcher {
     this.step = null
     this.chunk = null
     this.chunkSerial = 0xffffffff
+    this.before = null // the table that waiting requests were matched by, while there are any
+    this.table = null // in force: { app, entries, step }
     this.slowBytes = SLOW_BYTES
     this.checkAfter = CHECK_AFTER
     this.receiving = new Map() // slot -> request whose content is still coming
@@ -346,18 +353,27 @@ class Dispatcher {
   }
 
   // Requests are answered by this table from now on; those under way finish by theirs.
-  use (app, entries) {
+  // waiting: how many requests wait that were matched by the table before.
+  use (app, entries, waiting) {
+    if (waiting > 0) this.before ??= { app: this.app, entries: this.entries, step: this.step, count: waiting }
     this.app = app
     this.entries = entries
     this.step = (fn, req, res) => run(app, fn, req, res)
+    this.table = { app, entries, step: this.step }
   }
 
   // ---- up ----
 
   onBatch (count, notes, isDrained) {
-    const { entries, app, step, requests, isolation } = this
+    const { requests, isolation, before } = this
+    const waiting = before === null ? 0 : before.count
+    const now = this.table // those that a handler changes hold from the next batch on
+    let table = before
+    this.before = null
     this.batch++
     for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {
+      if (i === waiting) table = now
+      const { entries, app, step } = table
       const index = requests[at + 3]
       if (requests[at + 5] !== this.chunkSerial) this.#takeChunk(requests[at + 5])
       if (index === CONTENT) {
@@ -395,6 +411,8 @@ class Dispatcher {
       return
     }
     req.receive()
+    // A new request on the connection: the content of the one before will not come.
+    this.receiving.get(req[kSlot])?.[kContent].fail(contentFault(LOST.unread))
     this.receiving.set(req[kSlot], req)
   }
 
@@ -558,7 +576,7 @@ class Dispatcher {
 
   watch (req, callback) {
     const row = this.#row(req)
-    if (row === undefined) this.#end(req, req[kResponse][kSent] && req[kEnding] !== GONE, callback)
+    if (row === undefined) this.#end(req, isWhole(req[kResponse]) && req[kEnding] !== GONE, callback)
     else if (callback !== null) row.callbacks.push(callback)
   }
 

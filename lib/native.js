@@ -50,6 +50,7 @@ function install (dispatcher, app) {
   const { binding, handle } = dispatcher
   const handlers = []
   const numbers = []
+  let waiting = 0
   binding.beginRoutes(handle)
   try {
     for (const entry of app.entries) {
@@ -66,11 +67,11 @@ function install (dispatcher, app) {
         binding.addRoute(handle, pattern, maskOf(entry.methods), NO_HANDLER, number, 0, 0, name)
       }
     }
-    binding.commitRoutes(handle, app.handler === null ? NO_HANDLER : handlers.length, 0)
+    waiting = binding.commitRoutes(handle, app.handler === null ? NO_HANDLER : handlers.length, 0)
   } finally {
     for (const number of numbers) binding.dropReply(handle, number) // the table holds them now
   }
-  dispatcher.use(app, handlers)
+  dispatcher.use(app, handlers, waiting)
 }
 
 // ---- listening ----

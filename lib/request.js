@@ -229,11 +229,13 @@ class MillraceRequest {
   stream () {
     const { Readable } = require('node:stream')
     const body = this[kBody]().reader()
-    return new Readable({
+    const readable = new Readable({
       read () {
         body.next().then((chunk) => this.push(chunk), (err) => this.destroy(err))
       }
     })
+    // As with node:http, a client that goes is an error for those who listen, and no reason to end.
+    return readable.on('error', () => {})
   }
 
   web () {

@@ -30,6 +30,7 @@ const TYPES = {
   bytes: 'application/octet-stream'
 }
 
+const TRAILER_BYTES = 65536 // of the engine: MR_RESPONSE_HEAD_MAX
 const PLAIN_ENDING = Object.freeze({ close: false, hasDate: false, length: -1 })
 
 // What is rarely used.
@@ -79,6 +80,18 @@ function announced (res, fields, status, body) {
   throw fault('ERR_MILLRACE_LENGTH', `Content-Length is ${fields.length}, but the body has ${countOf(lengthOf(body), 'byte')}.`)
 }
 
+// What the engine cannot take is no answer: another may be given.
+function give (res, status, headers, body, ending) {
+  res[kSent] = true
+  try {
+    res[kFinish](status, headers, body, ending)
+  } catch (err) {
+    res[kSent] = false
+    throw err
+  }
+  return true
+}
+
 // Gives the answer to the engine. `type` is a Content-Type pair for when none was set, or null.
 function finish (res, body, type) {
   if (res[kSent]) throw alreadyAnswered()
@@ -87,17 +100,13 @@ function finish (res, body, type) {
   const status = res[kStatus]
   if (hasNoContent(status)) body = null
   if (res[kFields] !== null) return finishWith(res, res[kFields], status, body, type)
-  res[kSent] = true
-  res[kFinish](status, body === null || type === null ? NO_FIELDS : type, body, PLAIN_ENDING)
-  return true
+  return give(res, status, body === null || type === null ? NO_FIELDS : type, body, PLAIN_ENDING)
 }
 
 function finishWith (res, fields, status, body, type) {
   const isTyped = fields.hasType || body === null || type === null
   const ending = { close: fields.close, hasDate: fields.hasDate, length: announced(res, fields, status, body) }
-  res[kSent] = true
-  res[kFinish](status, isTyped ? fields.flat : type.concat(fields.flat), body, ending)
-  return true
+  return give(res, status, isTyped ? fields.flat : type.concat(fields.flat), body, ending)
 }
 
 // ---- streams ----
@@ -179,9 +188,7 @@ function finishTemplate (res, template, body, type) {
     return finish(res, body, type)
   }
   if (hasNoContent(template.status)) body = null
-  res[kSent] = true
-  res[kFinish](template.status, template.flatFor(body === null ? null : type), body, template.ending)
-  return true
+  return give(res, template.status, template.flatFor(body === null ? null : type), body, template.ending)
 }
 
 // What a body that needs no waiting is on the wire, given to `done(target, context, body, type)`.
@@ -343,6 +350,8 @@ class MillraceResponse {
     const fields = new Fields()
     fields.apply(headers)
     refuseFraming(fields)
+    const size = fields.flat.reduce((sum, text) => sum + text.length + 2, 0)
+    if (size > TRAILER_BYTES) throw fault('ERR_MILLRACE_HEADER', `These trailers have ${size} bytes; ${TRAILER_BYTES} are the most.`, undefined, '')
     moreOf(this).trailers = fields
     return this
   }

@@ -46,13 +46,31 @@ function isThenable (value) {
 function answer (app, req, res, value) {
   if (isIdle(res, value)) return undefined
   if (isThenable(value)) return Promise.resolve(value).then((awaited) => answer(app, req, res, awaited))
-  if (!res[kAlive]()) return undefined
+  if (!res[kAlive]()) {
+    letGo(value)
+    return undefined
+  }
   if (typeof value === 'string') finish(res, value, TEXT)
   else if (value === null) answerNothing(res)
   else if (value[kReply] !== undefined) res.reply(value)
   else if (typeof value === 'object') return answerObject(res, value)
   else throw fault('ERR_MILLRACE_RETURN', `A handler returned ${show(value)}.`)
   return undefined
+}
+
+// What was returned for a client that has gone: nobody will read it.
+function letGo (value) {
+  if (typeof value !== 'object' || value === null) return
+  const source = value instanceof Response ? value.body : value
+  const ignore = () => {}
+  if (typeof source?.destroy === 'function') {
+    source.on?.('error', ignore)
+    source.destroy()
+  } else if (typeof source?.cancel === 'function') {
+    Promise.resolve(source.cancel()).catch(ignore)
+  } else if (typeof source?.return === 'function' && typeof source[Symbol.asyncIterator] === 'function') {
+    Promise.resolve(source.return()).catch(ignore)
+  }
 }
 
 // Whether the value says nothing: `return res.send(…)` and `return res.status(…)` are how people end

@@ -5,7 +5,7 @@
 const { kRequest, kStream } = require('./symbols')
 const { fault, rangeFault, show } = require('./errors')
 const { checkKeys } = require('./keys')
-const { writeTo } = require('./response')
+const { writeTo, fieldsOf } = require('./response')
 
 const KEEP_ALIVE_MS = 15_000
 const LINES = /\r\n|\r|\n/
@@ -89,6 +89,7 @@ function open (res, options = {}) {
   if (!Number.isInteger(keepAlive) || keepAlive < 0 || keepAlive > 2147483647) {
     throw rangeFault('ERR_MILLRACE_OPTION_RANGE', `keepAlive is an integer from 0 to 2147483647 (ms, 0 for none), not ${show(keepAlive)}.`)
   }
+  if (fieldsOf(res).length >= 0) throw fault('ERR_MILLRACE_LENGTH', 'A stream of events has no Content-Length.', undefined, '')
   const first = retry === undefined ? ':\n\n' : eventText({ retry })
   res.header('Content-Type', 'text/event-stream').header('Cache-Control', 'no-cache')
   // The first piece opens the stream in the client.

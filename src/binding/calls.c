@@ -354,6 +354,8 @@ static napi_value call_queued_bytes(napi_env env, napi_callback_info info)
     mr_server *s = exchange_args(env, info, &connection, &seq);
     if (s == NULL)
         return mr_number(env, 0);
+    if (!s->is_in_turn)
+        (void)mr_engine_update_clock(s->engine);
     mr_rings_drain(&s->rings);
     mr_engine_flush(s->engine);
     s->needs_turn = true;

@@ -401,6 +401,8 @@ void mr_rings_carry_out(mr_rings *r, const uint32_t *record, const uint8_t *head
         break;
     case MR_RECORD_FINISH:
         rc = mr_engine_finish(r->engine, connection, seq, body, body_len);
+        if (rc == MR_INVALID) /* it would wait for its end for ever */
+            (void)!mr_engine_abort(r->engine, connection, seq);
         break;
     case MR_RECORD_ABORT:
         rc = mr_engine_abort(r->engine, connection, seq);

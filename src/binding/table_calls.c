@@ -145,7 +145,7 @@ static napi_value call_commit_routes(napi_env env, napi_callback_info info)
         return NULL;
     mr_engine_set_routes(s->engine, s->new_routes, fallback, flags);
     s->new_routes = NULL;
-    return NULL;
+    return mr_number(env, s->rings.request_count); /* that wait, matched by the table before */
 }
 
 napi_status mr_table_export(napi_env env, napi_value exports)

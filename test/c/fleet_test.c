@@ -2,7 +2,8 @@
  * malloc under base/mem.c is replaced, so that memory runs short inside create as well. */
 /* link: engine/balance.c engine/permits.c engine/fleet_show.c engine/mailbox.c engine/meter.c */
 /* link: engine/series.c engine/rate.c engine/access_log.c engine/access_line.c */
-/* link: engine/metrics_text.c engine/metrics_put.c net/sock.c base/buf.c base/text.c base/clock.c */
+/* link: engine/metrics_text.c engine/metrics_put.c net/sock.c base/buf.c base/text.c */
+/* link: base/clock.c */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
