@@ -179,7 +179,7 @@ function coreOptions ({ limits, timeouts, parser, proxySources, rate, overload, 
 
 function end (dispatcher) {
   if (dispatcher.isClosed) return
-  dispatcher.binding.destroy(dispatcher.handle)
+  if (dispatcher.handle !== null) dispatcher.binding.destroy(dispatcher.handle)
   dispatcher.close()
   dispatcher.isolation.dispose()
   dispatcher.onEnd()
