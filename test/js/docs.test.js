@@ -17,8 +17,10 @@ const PATIENCE = 20000 // only to end a program that hangs
 
 const read = (file) => fs.readFileSync(path.join(ROOT, file), 'utf8')
 const snippets = DOCS.flatMap((file) => [...read(file).matchAll(/^```js\n([^]*?)^```$/gm)].map(([, code], i) => ({ name: `${file}, snippet ${i + 1}`, code })))
-const programs = snippets.filter(({ code }) => PROGRAM.test(code))
-const fragments = snippets.filter(({ code }) => !PROGRAM.test(code))
+// Programs of several threads need a file to run; test/fleet/docs.test.js has them.
+const ofFleets = ({ name, code }) => /^docs\/(?:fleet|command)\.md/.test(name) || /^\s*threads:/m.test(code)
+const programs = snippets.filter((each) => !ofFleets(each) && PROGRAM.test(each.code))
+const fragments = snippets.filter((each) => !ofFleets(each) && !PROGRAM.test(each.code))
 
 // What the programs are asked, by a route that only one of them has: [request, status, body].
 const POST = (body, headers) => ({ method: 'POST', body, headers })
