@@ -298,11 +298,11 @@ static mr_conn *open_conn(mr_engine *e, int fd, const mr_peer *peer)
     return c;
 }
 
-static void begin_conn(mr_engine *e, int fd, const mr_peer *peer)
+static mr_conn *begin_conn(mr_engine *e, int fd, const mr_peer *peer)
 {
     mr_conn *c = open_conn(e, fd, peer);
     if (c == NULL)
-        return;
+        return NULL;
     bool is_admitted = count(c, false);
     e->accept_pause_ms = 0;
     if (mr_peer_is_in(&c->peer, e->proxy_sources, e->proxy_source_count))
@@ -310,29 +310,29 @@ static void begin_conn(mr_engine *e, int fd, const mr_peer *peer)
     mr_conn_touch(c);
     if (!is_admitted)
         refuse_connection(e, c);
+    return c;
 }
 
 static void on_accept(void *owner, int fd, const struct sockaddr *from, socklen_t len)
 {
     mr_peer peer;
     mr_peer_from(from, len, &peer);
-    begin_conn(owner, fd, &peer);
+    (void)begin_conn(owner, fd, &peer);
 }
 
-void mr_conn_adopt(mr_engine *e, int fd, const mr_peer *peer, bool is_counted)
+mr_conn *mr_conn_adopt(mr_engine *e, int fd, const mr_peer *peer, bool is_counted)
 {
     mr_conn *c;
-    if (!is_counted) {
-        begin_conn(e, fd, peer);
-        return;
-    }
+    if (!is_counted)
+        return begin_conn(e, fd, peer);
     if ((c = open_conn(e, fd, peer)) == NULL) {
         mr_fleet_dismiss(e->fleet);
-        return;
+        return NULL;
     }
     (void)count(c, true);
     c->request_count = 1; /* it has had one elsewhere: it is idle, not new */
     mr_conn_touch(c);
+    return c;
 }
 
 static void on_accept_problem(void *owner, mr_accept_problem problem)

@@ -131,8 +131,8 @@ extern const mr_link_events mr_conn_events;
 
 /* Closes the descriptor and marks the connection for release at the end of the turn. Idempotent. */
 void mr_conn_kill(mr_conn *c);
-/* A connection that another thread accepted, and perhaps served. Takes fd. */
-void mr_conn_adopt(struct mr_engine *engine, int fd, const mr_peer *peer, bool is_counted);
+/* A connection that another thread accepted, and perhaps served. Takes fd. NULL: it is closed. */
+mr_conn *mr_conn_adopt(struct mr_engine *engine, int fd, const mr_peer *peer, bool is_counted);
 /* It is no longer one of the open connections; once for each. */
 void mr_conn_uncount(mr_conn *c);
 /* No more requests: FIN once the answers in flight are out (at once when there are none). */

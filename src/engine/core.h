@@ -46,6 +46,7 @@ struct mr_engine {
     uint32_t fallback_flags;
     /* state */
     bool is_draining;
+    uint32_t grace_ms; /* of the drain */
     bool is_migrating; /* connections leave for another thread as they become idle */
     uint32_t live_count; /* conns neither lingering nor dead */
     mr_conn *listed_first, *listed_last; /* to be resumed */

@@ -186,10 +186,39 @@ mr_rc mr_engine_listen(mr_engine *e, const mr_listen_options *options, uint16_t 
     return rc;
 }
 
+/* A connection in the middle of a request may finish it; its answer will say close. An idle one has a
+ * grace: a request that is on its way already must not be lost. */
+static void drain_conn(mr_conn *c, uint32_t grace_ms)
+{
+    if (c->state != MR_CONN_OPEN)
+        return;
+    if (c->incoming != NULL && c->incoming->is_handed_up)
+        c->is_final |= mr_conn_bit(c->incoming->seq);
+    else if (mr_conn_in_flight(c) > 0)
+        mr_conn_finish(c);
+    else if (c->input == NULL && c->incoming == NULL && c->link.unsent == NULL && grace_ms > 0)
+        mr_conn_set_deadline(c, grace_ms);
+    else if (c->input == NULL && c->incoming == NULL)
+        mr_conn_finish(c);
+}
+
+void mr_engine_migrate(mr_engine *e)
+{
+    MR_ON_THREAD(e);
+    if (e->is_migrating || e->is_draining)
+        return;
+    mr_clock_update(&e->clock);
+    e->is_migrating = true;
+    e->net->unlisten(e->transport);
+    mr_wheel_clear(&e->wheel, &e->accept_timer);
+}
+
 void mr_engine_adopt(mr_engine *e, const mr_handed_socket *socket)
 {
     MR_ON_THREAD(e);
-    mr_conn_adopt(e, socket->fd, &socket->peer, socket->is_counted);
+    mr_conn *c = mr_conn_adopt(e, socket->fd, &socket->peer, socket->is_counted);
+    if (c != NULL && e->is_draining)
+        drain_conn(c, e->grace_ms); /* it was on its way when the drain began */
     /* Whoever sent it has counted it, and so was it here. */
     atomic_fetch_sub_explicit(&e->seat->load, 1, memory_order_relaxed);
     mr_meter_add(&e->seat->meter.handed_in, 1);
@@ -358,33 +387,6 @@ mr_rc mr_engine_watch(mr_engine *e, uint64_t connection, uint32_t seq)
     return MR_OK;
 }
 
-/* A connection in the middle of a request may finish it; its answer will say close. An idle one has a
- * grace: a request that is on its way already must not be lost. */
-static void drain_conn(mr_conn *c, uint32_t grace_ms)
-{
-    if (c->state != MR_CONN_OPEN)
-        return;
-    if (c->incoming != NULL && c->incoming->is_handed_up)
-        c->is_final |= mr_conn_bit(c->incoming->seq);
-    else if (mr_conn_in_flight(c) > 0)
-        mr_conn_finish(c);
-    else if (c->input == NULL && c->incoming == NULL && c->link.unsent == NULL && grace_ms > 0)
-        mr_conn_set_deadline(c, grace_ms);
-    else if (c->input == NULL && c->incoming == NULL)
-        mr_conn_finish(c);
-}
-
-void mr_engine_migrate(mr_engine *e)
-{
-    MR_ON_THREAD(e);
-    if (e->is_migrating || e->is_draining)
-        return;
-    mr_clock_update(&e->clock);
-    e->is_migrating = true;
-    e->net->unlisten(e->transport);
-    mr_wheel_clear(&e->wheel, &e->accept_timer);
-}
-
 void mr_engine_drain(mr_engine *e, uint32_t grace_ms)
 {
     uint32_t cursor = 0;
@@ -398,6 +400,7 @@ void mr_engine_drain(mr_engine *e, uint32_t grace_ms)
     e->net->unlisten(e->transport);
     mr_wheel_clear(&e->wheel, &e->accept_timer);
     e->is_draining = true;
+    e->grace_ms = grace_ms;
     while ((c = mr_slab_next(e->conns, &cursor, &id)) != NULL)
         drain_conn(c, grace_ms);
     mr_out_flush(e);

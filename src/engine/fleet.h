@@ -215,7 +215,7 @@ size_t mr_fleet_name_text(mr_fleet *fleet, uint32_t number, char out[MR_FLEET_NA
 
 /* The seat's thread wants to listen. *fd is a duplicate for it to serve, or -1 where the supervisor
  * accepts. The first to ask makes the sockets, the others must ask for the same.
- * MR_LIMIT: too many listeners, or this seat serves it already. MR_INVALID: *error says why. */
+ * MR_LIMIT: too many listeners. MR_INVALID: *error says why (EADDRINUSE: this seat serves it already). */
 mr_rc mr_fleet_listen(mr_fleet *fleet, uint32_t seat, const char *key,
                       const mr_listen_options *options, uint32_t *listener, uint16_t *port, int *fd,
                       int *error) MR_MUST_CHECK;
@@ -286,11 +286,13 @@ mr_rc mr_fleet_get_access(mr_fleet *fleet, const mr_access_options *options,
 /* Whether one more connection fits under `limit` (0: any number); counted if so. */
 static inline bool mr_fleet_admit(mr_fleet *fleet, uint32_t limit)
 {
-    uint32_t before = atomic_fetch_add_explicit(&fleet->connections, 1, memory_order_relaxed);
-    if (limit == 0 || before < limit)
-        return true;
-    atomic_fetch_sub_explicit(&fleet->connections, 1, memory_order_relaxed);
-    return false;
+    uint32_t used = atomic_load_explicit(&fleet->connections, memory_order_relaxed);
+    do {
+        if (limit != 0 && used >= limit)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&fleet->connections, &used, used + 1,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
 }
 
 static inline void mr_fleet_dismiss(mr_fleet *fleet)

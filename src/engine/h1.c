@@ -170,7 +170,8 @@ static mr_rc act(mr_conn *c, const mr_exchange *given)
         uint32_t seq = start_exchange(c, x);
         if (c->incoming != NULL)
             c->incoming->is_discarded = true; /* nobody above is to hear of it */
-        mr_h1_answer_later(c, seq, gate.status, gate.retry_s, c->incoming != NULL);
+        bool is_last = c->incoming != NULL && !c->incoming->is_complete;
+        mr_h1_answer_later(c, seq, gate.status, gate.retry_s, is_last);
         return MR_OK;
     }
     if (handler != MR_NO_HANDLER && x->is_bodiless) {

@@ -1,5 +1,6 @@
 'use strict'
-// The snippets of docs/fleet.md, and that of the README with threads: each does what it shows.
+// The programs of docs/fleet.md, and that of the README with threads: each comes up in all its threads, and
+// ends with 0 on SIGTERM.
 
 const { test } = require('node:test')
 const assert = require('node:assert')
@@ -8,38 +9,41 @@ const path = require('node:path')
 const { spawnSync } = require('node:child_process')
 
 const ROOT = path.join(__dirname, '..', '..')
-const snippets = (file) => [...fs.readFileSync(path.join(ROOT, file), 'utf8').matchAll(/^```js\n([^]*?)^```$/gm)].map(([, code]) => code)
-const [fleet, messages, own] = snippets('docs/fleet.md')
-const inReadme = snippets('README.md').filter((code) => /^\s*threads:/m.test(code))
+const PATIENCE = 60000 // only to end a program that hangs
+const snippets = (file) => [...fs.readFileSync(path.join(ROOT, file), 'utf8').matchAll(/^```js\n([^]*?)^```$/gm)].map(([, code], i) => ({ name: `${file}, snippet ${i + 1}`, code }))
+const all = snippets('docs/fleet.md')
+const programs = [...all, ...snippets('README.md')].filter(({ code }) => /^\s*threads:|serve\(\{ .*threads:/m.test(code))
+const app = all.find(({ code }) => code.startsWith('// app.mjs'))
+const launcher = all.find(({ code }) => code.includes("launch(new URL('./app.mjs'"))
 
-function run (t, code, behind) {
-  const file = path.join(__dirname, `.snippet-${process.pid}.mjs`)
-  t.after(() => fs.rmSync(file, { force: true }))
-  fs.writeFileSync(file, `${code.replace(/\bport: 3000\b/, "port: 0, host: '127.0.0.1'")}\n${behind}`)
-  const { status, stdout, stderr } = spawnSync(process.execPath, [file], { encoding: 'utf8', timeout: 30000 })
+// Places of a test's own in place of those that are shown.
+const placed = (code) => code.replace(/\bport: 3000\b/, "port: 0, host: '127.0.0.1'").replace('port: 9100', 'port: 0').replace("'access.log'", "'/dev/null'")
+
+// Files of the package may import it by its name.
+function run (t, files) {
+  const folder = fs.mkdtempSync(path.join(__dirname, '.snippet-'))
+  t.after(() => fs.rmSync(folder, { recursive: true }))
+  for (const [name, code] of Object.entries(files)) fs.writeFileSync(path.join(folder, name), code)
+  const { status, stdout, stderr } = spawnSync(process.execPath, [path.join(folder, 'main.mjs')], { encoding: 'utf8', timeout: PATIENCE })
   assert.deepStrictEqual([status, stderr], [0, ''])
-  return stdout.trim()
+  return stdout
 }
 
-const ASK = (target) => `
-if (self.index === -1) {
-  console.log(await (await fetch(server.url + '${target}', { headers: { connection: 'close' } })).text(), server.threads)
-  await server.close({ deadline: 0 })
-}`
+const END = "\nif ((await import('node:worker_threads')).isMainThread) process.kill(process.pid, 'SIGTERM')\n"
 
-test('a fleet', (t) => {
-  assert.match(run(t, fleet.replace("'auto'", '2'), ASK('/')), /^thread [01] 2$/)
+for (const { name, code } of programs) {
+  test(name, (t) => {
+    run(t, { 'main.mjs': placed(code).replace("threads: 'auto'", 'threads: 2') + END })
+  })
+}
+
+test('a program, and another that launches it', (t) => {
+  const said = run(t, { 'app.mjs': placed(app.code), 'main.mjs': launcher.code + END })
+  assert.match(said, /^http:\/\/127\.0\.0\.1:\d+ /)
+  assert.match(said, /thread 0 is done/)
+  assert.match(said, /thread 1 is done/)
 })
 
-test('messages, also without a fleet', (t) => {
-  assert.strictEqual(run(t, messages, "console.log(sum)\nbus.on('changed', (data) => console.log(JSON.stringify(data)))"), '3\n{"key":"x","by":0}')
-})
-
-test('metrics of the program', (t) => {
-  assert.strictEqual(run(t, own, ''), '')
-})
-
-test('the README has a fleet', (t) => {
-  assert.strictEqual(inReadme.length, 1)
-  assert.match(run(t, inReadme[0].replace("'auto'", '2'), ASK('/who')), /^[01] 2$/)
+test('there are programs', () => {
+  assert.ok(programs.length >= 6, String(programs.length))
 })

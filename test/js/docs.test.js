@@ -18,7 +18,7 @@ const PATIENCE = 20000 // only to end a program that hangs
 const read = (file) => fs.readFileSync(path.join(ROOT, file), 'utf8')
 const snippets = DOCS.flatMap((file) => [...read(file).matchAll(/^```js\n([^]*?)^```$/gm)].map(([, code], i) => ({ name: `${file}, snippet ${i + 1}`, code })))
 // Programs of several threads need a file to run; test/fleet/docs.test.js has them.
-const ofFleets = ({ name, code }) => /^docs\/(?:fleet|command)\.md/.test(name) || /^\s*threads:/m.test(code)
+const ofFleets = ({ name, code }) => /^docs\/(?:fleet|command)\.md/.test(name) || /^\s*threads:|threads: \d/m.test(code)
 const programs = snippets.filter((each) => !ofFleets(each) && PROGRAM.test(each.code))
 const fragments = snippets.filter((each) => !ofFleets(each) && !PROGRAM.test(each.code))
 
