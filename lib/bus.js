@@ -136,16 +136,24 @@ function busOf (own) {
 }
 
 const bus = busOf(officeOf)
+const hooks = []
 
 const self = {
   get index () { return crew?.index ?? (threads() > 1 || (office !== null && !(office instanceof OwnOffice)) ? -1 : 0) },
   get threads () { return threads() },
   onExit (hook) {
     if (typeof hook !== 'function') throw fault('ERR_MILLRACE_OPTION', `self.onExit() takes a function, not ${show(hook)}.`)
-    crew?.onExit(hook)
+    if (crew === null) hooks.push(hook)
+    else crew.onExit(hook)
   }
 }
 
+// Of the one thread of a fleet on node:http; a failing one does not keep the others from running.
+async function runHooks () {
+  for (const hook of hooks.splice(0)) await Promise.resolve().then(hook).catch((err) => console.error('millrace: while a thread ended:', err))
+}
+
+exports.runHooks = runHooks
 exports.bus = bus
 exports.self = self
 exports.useOffice = useOffice

@@ -1,10 +1,12 @@
 'use strict'
 // What launch() gives back where there is no native engine: the fleet of one thread, this one.
 
+const { EventEmitter } = require('node:events')
 const { fault } = require('./errors')
+const { runHooks } = require('./bus')
 const { deadlineOf } = require('./options')
 
-class FleetHere {
+class FleetHere extends EventEmitter {
   #servers = []
   #first
   #resolve
@@ -12,6 +14,7 @@ class FleetHere {
   #finish
 
   constructor (options) {
+    super()
     this.engine = 'node'
     this.threads = 1
     this.overrides = options.overrides
@@ -34,8 +37,19 @@ class FleetHere {
     await Promise.race([this.#first, late]).finally(() => clearTimeout(timer))
     this.addresses = this.#servers[0].addresses
     Object.assign(this, this.addresses[0]) // url, host, port, path
+    setImmediate(() => this.emit('up', 0))
     return this
   }
+
+  metrics () {
+    return this.#servers[0].metrics()
+  }
+
+  health () {
+    return this.#servers[0].health()
+  }
+
+  reopenAccessLog () {}
 
   async reload () {
     throw fault('ERR_MILLRACE_UNSUPPORTED', 'Threads are replaced by the native engine only; restart the process.')
@@ -43,7 +57,10 @@ class FleetHere {
 
   async close (options) {
     deadlineOf(options)
-    this.#close ??= Promise.all(this.#servers.map((server) => server.close(options))).then(() => this.#finish())
+    this.#close ??= Promise.all(this.#servers.map((server) => server.close(options))).then(runHooks).then(() => {
+      this.emit('down', 0, null)
+      this.#finish()
+    })
     return this.#close
   }
 

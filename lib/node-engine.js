@@ -504,7 +504,28 @@ function allow (res, status, methods) {
 function act (app, entry, req) {
   const res = req[kResponse]
   if (entry.kind === 'handler') run(app, entry.fn, req, res)
+  else if (entry.kind === 'live') run(app, () => live(entry.what, req[kState].server, res), req, res)
   else run(app, () => { finishReply(res, entry.descriptor) }, req, res)
+}
+
+// What the native engine's core tells of a fleet: of this one thread, which is up if it answers.
+function healthOf (server) {
+  const connections = server.sockets.size
+  const row = { thread: 0, state: server.isStopping ? 'draining' : 'up', heartbeatAge: 0, lag: 0, utilisation: 0, mailboxDepth: 0, connections }
+  return { status: 'ok', threads: [row] }
+}
+
+function metricsOf (server) {
+  return '# node:http is in use, which is not counted any further.\n' +
+    '# HELP millrace_thread_connections Open connections.\n# TYPE millrace_thread_connections gauge\n' +
+    `millrace_thread_connections{thread="0"} ${server.sockets.size}\n`
+}
+
+function live (what, server, res) {
+  res.header('Cache-Control', 'no-store')
+  if (what === 'metrics') return res.type('text/plain; version=0.0.4; charset=utf-8').send(metricsOf(server))
+  if (what === 'ready' && server.isStopping) res.status(503)
+  return healthOf(server)
 }
 
 // ---- the content of a request ----
@@ -745,6 +766,16 @@ function withLimits (app) {
   return app.with(app.entries.map((entry) => withPermits(entry, null, null, undefined)))
 }
 
+let hasTold = false
+
+// Once: what is asked for and cannot be had here.
+function tellIgnored ({ rate, overload, accessLog }) {
+  const names = [rate && 'limits.rate', overload && 'overload', accessLog && 'accessLog'].filter(Boolean)
+  if (names.length === 0 || hasTold) return
+  hasTold = true
+  process.emitWarning(`On node:http there is no ${names.join(', no ')}: the native engine has it.`, { type: 'MillraceWarning', code: 'MILLRACE_NODE_HTTP_IGNORED' })
+}
+
 async function createServer (options, app) {
   const { outgoingBytes } = options.limits
   const server = {
@@ -758,13 +789,17 @@ async function createServer (options, app) {
     heldBytes: outgoingBytes * HELD_FACTOR
   }
   checkListening(options)
+  tellIgnored(options)
   server.http = createHttp(server)
   const addresses = await listen(server, options.listeners)
   return new MillraceServer(options, 'node', {
     addresses,
     swap (next) { server.app = withLimits(next) },
     stop: (grace) => stop(server, grace),
-    force: () => force(server)
+    force: () => force(server),
+    metrics: () => metricsOf(server),
+    health: () => JSON.stringify(healthOf(server)),
+    reopenAccessLog () {}
   })
 }
 

@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util'
 import { SetupError, ensureBinary, report, root } from './build.mjs'
 import { areModulesInstalled, ensureModules } from './setup.mjs'
 
-const PART_MS = 5 * 60_000 // a part that takes longer hangs
+const PART_MS = 12 * 60_000 // a part that takes longer hangs
 const CLOSING = /^(\d+) passed, (\d+) failed$/gm
 
 let current = null // the child that runs, so that an interrupt ends it as well
