@@ -10,7 +10,6 @@
 #include "engine/fleet.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,22 +74,6 @@ static mr_rc open_sockets(mr_listener *l, const mr_listen_options *options, uint
     return MR_OK;
 }
 
-/* A program of the kernel's (socket(7), SO_ATTACH_REUSEPORT_CBPF): the socket's number is the CPU's
- * modulo their count. It is attached to one and holds for all of the port. */
-static mr_rc steer_by_cpu(int fd, uint32_t count, int *error)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_CPU)),
-        BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, count),
-        BPF_STMT(BPF_RET | BPF_A, 0),
-    };
-    struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
-    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0)
-        return MR_OK;
-    *error = errno;
-    return MR_INVALID;
-}
-
 static mr_rc open_listener(mr_fleet *f, const char *key, const mr_listen_options *options,
                            mr_listener **out, int *error)
 {
@@ -105,7 +88,7 @@ static mr_rc open_listener(mr_fleet *f, const char *key, const mr_listen_options
                                                       : f->balance;
     mr_rc rc = open_sockets(l, options, is_spread ? f->thread_count : 1, error);
     if (rc == MR_OK && is_spread && f->keeps_cpu &&
-        (rc = steer_by_cpu(l->fds[0], l->fd_count, error)) != MR_OK)
+        (rc = mr_sock_steer_by_cpu(l->fds[0], l->fd_count, error)) != MR_OK)
         close_all(l);
     if (rc != MR_OK)
         return rc;
@@ -229,21 +212,16 @@ void mr_fleet_close_listeners(mr_fleet *f)
 
 mr_rc mr_fleet_accept(mr_fleet *f, uint32_t listener, uint32_t which, mr_handed_socket *out)
 {
-    struct sockaddr_storage peer;
-    socklen_t peer_len = sizeof peer;
+    int error = 0;
     if (listener >= MR_FLEET_LISTENERS_MAX)
         return MR_AGAIN;
     const mr_listener *l = &f->listeners[listener];
     if (!is_open(l) || which >= l->fd_count)
         return MR_AGAIN;
     *out = (mr_handed_socket){.listener = listener};
-    out->fd =
-        accept4(l->fds[which], (struct sockaddr *)&peer, &peer_len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (out->fd >= 0) {
-        mr_peer_from((struct sockaddr *)&peer, peer_len, &out->peer);
+    if ((out->fd = mr_sock_accept(l->fds[which], &out->peer, &error)) >= 0)
         return MR_OK;
-    }
-    switch (errno) {
+    switch (error) {
     case EAGAIN:
     case EINVAL: /* it listens no more: whoever gave us the socket has shut it down */
         return MR_AGAIN;

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -325,4 +326,34 @@ bool mr_peer_is_in(const mr_peer *peer, const mr_range *ranges, size_t count)
         if (is_in(peer, &ranges[i]))
             return true;
     return false;
+}
+
+/* ---- accepting ---- */
+
+/* A program of the kernel's (socket(7), SO_ATTACH_REUSEPORT_CBPF): the socket's number is the CPU's
+ * modulo their count. It is attached to one and holds for all of the port. */
+mr_rc mr_sock_steer_by_cpu(int fd, uint32_t count, int *error)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_CPU)),
+        BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, count),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0)
+        return MR_OK;
+    *error = errno;
+    return MR_INVALID;
+}
+
+int mr_sock_accept(int listener, mr_peer *peer, int *error)
+{
+    struct sockaddr_storage from;
+    socklen_t len = sizeof from;
+    int fd = accept4(listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0)
+        mr_peer_from((struct sockaddr *)&from, len, peer);
+    else
+        *error = errno;
+    return fd;
 }

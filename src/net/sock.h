@@ -86,4 +86,13 @@ typedef struct mr_range {
 bool mr_range_is_valid(const mr_range *range);
 bool mr_peer_is_in(const mr_peer *peer, const mr_range *ranges, size_t count);
 
+/* The next connection that waits at a listening socket: non-blocking, closed on exec, the caller's.
+ * -1: *error is the errno of accept(2). */
+int mr_sock_accept(int listener, mr_peer *peer, int *error) MR_MUST_CHECK;
+
+/* Of `count` sockets on one port (is_shared), a connection goes to the one whose number, in the order
+ * in which they began to listen, is that of the CPU it came in on, modulo `count`. Asked of any of
+ * them. MR_INVALID: *error is the errno, of a system that cannot do it. */
+mr_rc mr_sock_steer_by_cpu(int fd, uint32_t count, int *error) MR_MUST_CHECK;
+
 #endif
