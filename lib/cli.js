@@ -286,8 +286,8 @@ async function run (values, positionals, rest) {
   const argv = [program, ...rest]
   process.argv = [process.argv[0], APP, ...argv] // the fallback runs the program in this thread
   const fleet = await launch(APP, { threads, balance, argv, overrides })
+  attend(fleet, program, values, overrides) // before it is said that it runs: from then on it is to hear
   announce(fleet, threads)
-  attend(fleet, program, values, overrides)
   fleet.on?.('error', () => {}) // done has it
   await fleet.done
   return OK
