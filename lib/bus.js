@@ -4,7 +4,7 @@
 
 const { fault, show } = require('./errors')
 const { crew } = require('./crew')
-const { MAIN, CALL_TIMEOUT_MS, checkName } = require('./mail')
+const { MAIN, CALL_TIMEOUT_MS, checkHandler, checkName } = require('./mail')
 
 let office = crew?.office ?? null
 let threads = () => crew?.threads ?? 1
@@ -17,9 +17,7 @@ class OwnOffice {
   lost = 0
 
   on (name, handler) {
-    if (typeof handler !== 'function') throw fault('ERR_MILLRACE_MESSAGE', `The handler of messages is a function, not ${show(handler)}.`)
-    if (this.#handlers.has(name)) throw fault('ERR_MILLRACE_MESSAGE', `Messages named ${show(name)} have a handler already; bus.off() removes it.`)
-    checkName(name)
+    checkHandler(this.#handlers, name, handler)
     this.#handlers.set(name, handler)
   }
 

@@ -81,10 +81,6 @@ class Crew {
     this.office.control(SUPERVISOR, { type: 'up', seat: this.#data.seat, addresses })
   }
 
-  remove (server) {
-    this.#servers.delete(server)
-  }
-
   #obey (message) {
     switch (message.type) {
       case 'close':
@@ -111,7 +107,6 @@ class Crew {
     await Promise.all([...this.#servers].map((server) => quietly(endOne(server))))
     for (const hook of this.#hooks) await quietly((async () => hook())())
     for (const err of errors) console.error('millrace: while a thread ended:', err)
-    this.office.control(SUPERVISOR, { type: 'done', seat: this.#data.seat })
     // What was posted before is read first: once round the loop, and once for what that brought.
     setImmediate(() => setImmediate(() => process.exit(0)))
   }

@@ -248,7 +248,7 @@ class NativeResponse extends MillraceResponse {
   [kAlive] () {
     const req = this[kOwner]
     if (req[kEnding] === GONE) return false
-    if (this[kSent] && (this[kStream] === null || this[kStream].isEnded)) return true // not ours to know
+    if (isWhole(this)) return true // not ours to know
     if (req[kBatch] === req[kDriver].batch) return true
     req[kEnding] = ENDINGS[req[kDriver].isWaiting(req)]
     return req[kEnding] !== GONE
@@ -317,12 +317,9 @@ class Dispatcher {
     this.handle = null
     this.batch = 1 // odd between batches, even within one
     this.isClosed = false
-    this.app = null
-    this.entries = []
-    this.step = null
     this.chunk = null
     this.chunkSerial = 0xffffffff
-    this.before = null // the table that waiting requests were matched by, while there are any
+    this.before = null // { table, count }: what waiting requests were matched by, while there are any
     this.table = null // in force: { app, entries, step }
     this.slowBytes = SLOW_BYTES
     this.checkAfter = CHECK_AFTER
@@ -355,11 +352,8 @@ class Dispatcher {
   // Requests are answered by this table from now on; those under way finish by theirs.
   // waiting: how many requests wait that were matched by the table before.
   use (app, entries, waiting) {
-    if (waiting > 0) this.before ??= { app: this.app, entries: this.entries, step: this.step, count: waiting }
-    this.app = app
-    this.entries = entries
-    this.step = (fn, req, res) => run(app, fn, req, res)
-    this.table = { app, entries, step: this.step }
+    if (waiting > 0) this.before ??= { table: this.table, count: waiting }
+    this.table = { app, entries, step: (fn, req, res) => run(app, fn, req, res) }
   }
 
   // ---- up ----
@@ -368,7 +362,7 @@ class Dispatcher {
     const { requests, isolation, before } = this
     const waiting = before === null ? 0 : before.count
     const now = this.table // those that a handler changes hold from the next batch on
-    let table = before
+    let table = before?.table
     this.before = null
     this.batch++
     for (let i = 0, at = 0; i < count; i++, at += RECORD_WORDS) {

@@ -67,6 +67,13 @@ function checkName (name) {
   if (!isName) throw fault('ERR_MILLRACE_MESSAGE', `A message's name is a text of 1 to ${NAME_BYTES} bytes, not ${show(name)}.`)
 }
 
+// handlers: the Map that it is to be added to.
+function checkHandler (handlers, name, handler) {
+  if (typeof handler !== 'function') throw fault('ERR_MILLRACE_MESSAGE', `The handler of messages is a function, not ${show(handler)}.`)
+  if (handlers.has(name)) throw fault('ERR_MILLRACE_MESSAGE', `Messages named ${show(name)} have a handler already; bus.off() removes it.`)
+  checkName(name)
+}
+
 class Office {
   #binding
   #handle = null
@@ -126,9 +133,7 @@ class Office {
   }
 
   on (name, handler) {
-    if (typeof handler !== 'function') throw fault('ERR_MILLRACE_MESSAGE', `The handler of messages is a function, not ${show(handler)}.`)
-    if (this.#handlers.has(name)) throw fault('ERR_MILLRACE_MESSAGE', `Messages named ${show(name)} have a handler already; bus.off() removes it.`)
-    checkName(name)
+    checkHandler(this.#handlers, name, handler)
     this.#handlers.set(name, handler)
     if (this.#handle !== null) this.#byNumber[this.#numberOf(name)] = handler
   }
@@ -153,12 +158,7 @@ class Office {
     return this.#binding.fleetPost(this.#handle, to, kind, flags, number, call >>> 0, Math.floor(call / 2 ** 32), bytes)
   }
 
-  // to: as fleetPost() has it. False: it found no room, or nobody.
-  post (to, name, data) {
-    return this.postAll([to], name, data)
-  }
-
-  // To several at once: encoded once.
+  // targets: as fleetPost() has them; encoded once. False: one found no room, or nobody.
   postAll (targets, name, data) {
     const { as, bytes } = encode(data)
     checkName(name)
@@ -347,5 +347,6 @@ function whoIs (sender) {
 
 exports.Office = Office
 exports.checkName = checkName
+exports.checkHandler = checkHandler
 exports.MAIN = MAIN
 exports.CALL_TIMEOUT_MS = CALL_TIMEOUT_MS

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define ADDRESS_MAX 64u
-#define LISTENER_KEY_MAX 320u
 #define MR_LEND_MIN (32u * 1024u) /* octets; less is copied */
 #define FIELDS_MAX 4096u /* a head's block counts the octets before the head's in 16 bits */
 
@@ -161,7 +160,7 @@ static napi_value call_listen(napi_env env, napi_callback_info info)
     napi_value args[8];
     napi_valuetype type = napi_undefined;
     uint32_t port, backlog;
-    char address[ADDRESS_MAX], key[LISTENER_KEY_MAX];
+    char address[ADDRESS_MAX], key[MR_LISTENER_KEY_BYTES];
     size_t key_len;
     mr_listen_options options = {.backlog = 1};
     uint16_t bound = 0;

@@ -13,13 +13,6 @@
 
 static const napi_type_tag member_tag = {0x3b90f6a8d1c24e57u, 0xa74c1e8802d95b13u};
 
-static napi_value number(napi_env env, double value)
-{
-    napi_value out = NULL;
-    (void)napi_create_double(env, value, &out);
-    return out;
-}
-
 static napi_value fail(napi_env env, const char *code, const char *message)
 {
     (void)napi_throw_error(env, code, message);
@@ -134,7 +127,7 @@ static napi_value call_number(napi_env env, napi_callback_info info)
 {
     napi_value args[1];
     const mr_member *m = member_arg(env, info, 1, args);
-    return m != NULL ? number(env, m->fleet->id) : NULL;
+    return m != NULL ? mr_number(env, m->fleet->id) : NULL;
 }
 
 static napi_value call_take_seat(napi_env env, napi_callback_info info)
@@ -144,7 +137,7 @@ static napi_value call_take_seat(napi_env env, napi_callback_info info)
     const mr_member *m = member_arg(env, info, 2, args);
     if (m == NULL || !mr_arg_u32(env, args[1], "thread", &thread))
         return NULL;
-    return number(env, mr_fleet_take_seat(m->fleet, thread, &seat) == MR_OK ? (double)seat : -1);
+    return mr_number(env, mr_fleet_take_seat(m->fleet, thread, &seat) == MR_OK ? (double)seat : -1);
 }
 
 static napi_value call_reap(napi_env env, napi_callback_info info)
@@ -202,7 +195,7 @@ static napi_value call_seat_of(napi_env env, napi_callback_info info)
     if (m == NULL || !mr_arg_u32(env, args[1], "thread", &thread))
         return NULL;
     uint32_t seat = mr_fleet_seat_of(m->fleet, thread);
-    return number(env, seat == MR_NO_SEAT ? -1 : (double)seat);
+    return mr_number(env, seat == MR_NO_SEAT ? -1 : (double)seat);
 }
 
 /* ---- messages ---- */
@@ -263,7 +256,7 @@ static napi_value call_post(napi_env env, napi_callback_info info)
         rc = mr_fleet_post(m->fleet, m->seat, seat, &mail);
     }
     free(own);
-    return number(env, rc == MR_OK ? (double)seat : -(double)rc);
+    return mr_number(env, rc == MR_OK ? (double)seat : -(double)rc);
 }
 
 static napi_value call_name(napi_env env, napi_callback_info info)
@@ -280,7 +273,7 @@ static napi_value call_name(napi_env env, napi_callback_info info)
         return NULL;
     }
     mr_rc rc = mr_fleet_name(m->fleet, text, len, &name);
-    return number(env, rc == MR_OK ? (double)name : -(double)rc);
+    return mr_number(env, rc == MR_OK ? (double)name : -(double)rc);
 }
 
 static napi_value call_name_text(napi_env env, napi_callback_info info)
@@ -415,7 +408,7 @@ static napi_value call_pin_thread(napi_env env, napi_callback_info info)
 static napi_value call_copies(napi_env env, napi_callback_info info)
 {
     (void)info;
-    return number(env, mr_fleets_copies());
+    return mr_number(env, mr_fleets_copies());
 }
 
 napi_status mr_member_export(napi_env env, napi_value exports)

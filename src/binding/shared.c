@@ -96,23 +96,20 @@ static mr_member *permit_args(napi_env env, napi_callback_info info, uint32_t *r
 
 static napi_value call_route_row(napi_env env, napi_callback_info info)
 {
-    napi_value args[2], out = NULL;
+    napi_value args[2];
     const uint8_t *name;
     size_t len;
     mr_member *m = mr_args(env, info, 2, args) ? mr_member_of(env, args[0]) : NULL;
-    if (m != NULL && mr_arg_bytes(env, args[1], "name", &name, &len) && len > 0)
-        (void)napi_create_uint32(env, mr_fleet_route(m->fleet, (const char *)name, len), &out);
-    return out;
+    if (m == NULL || !mr_arg_bytes(env, args[1], "name", &name, &len) || len == 0)
+        return NULL;
+    return mr_number(env, mr_fleet_route(m->fleet, (const char *)name, len));
 }
 
 static napi_value call_take_permit(napi_env env, napi_callback_info info)
 {
-    napi_value out = NULL;
     uint32_t row, most;
     const mr_member *m = permit_args(env, info, &row, &most);
-    if (m != NULL)
-        (void)napi_get_boolean(env, mr_fleet_take_permit(m->fleet, m->seat, row, most), &out);
-    return out;
+    return m != NULL ? mr_boolean(env, mr_fleet_take_permit(m->fleet, m->seat, row, most)) : NULL;
 }
 
 static napi_value call_await_permit(napi_env env, napi_callback_info info)
@@ -124,28 +121,23 @@ static napi_value call_await_permit(napi_env env, napi_callback_info info)
     return NULL;
 }
 
+static napi_value seat_number(napi_env env, uint32_t seat)
+{
+    return mr_number(env, seat == MR_NO_SEAT ? -1 : (double)seat);
+}
+
 static napi_value call_give_permit(napi_env env, napi_callback_info info)
 {
-    napi_value out = NULL;
     uint32_t row;
     const mr_member *m = permit_args(env, info, &row, NULL);
-    if (m == NULL)
-        return NULL;
-    uint32_t seat = mr_fleet_give_permit(m->fleet, m->seat, row);
-    (void)napi_create_double(env, seat == MR_NO_SEAT ? -1 : (double)seat, &out);
-    return out;
+    return m != NULL ? seat_number(env, mr_fleet_give_permit(m->fleet, m->seat, row)) : NULL;
 }
 
 static napi_value call_pass_permit(napi_env env, napi_callback_info info)
 {
-    napi_value out = NULL;
     uint32_t row;
     const mr_member *m = permit_args(env, info, &row, NULL);
-    if (m == NULL)
-        return NULL;
-    uint32_t seat = mr_fleet_pass_permit(m->fleet, row);
-    (void)napi_create_double(env, seat == MR_NO_SEAT ? -1 : (double)seat, &out);
-    return out;
+    return m != NULL ? seat_number(env, mr_fleet_pass_permit(m->fleet, row)) : NULL;
 }
 
 napi_status mr_shared_export(napi_env env, napi_value exports)

@@ -3,8 +3,8 @@
  *
  * One owner of a descriptor at any time: accept -> mr_handed_socket -> the mailbox -> the engine
  * that reads it. Whoever fails to pass it on closes it. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* accept4, F_DUPFD_CLOEXEC */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* F_DUPFD_CLOEXEC, clock_gettime */
 #endif
 #include "base/check.h"
 #include "engine/fleet.h"
@@ -15,9 +15,6 @@
 #include <unistd.h>
 
 #define RESCUES_PER_PING 256u /* connections of one socket, before the next one gets its turn */
-
-static void lock(mr_fleet *f) { (void)pthread_mutex_lock(&f->lock); }
-static void unlock(mr_fleet *f) { (void)pthread_mutex_unlock(&f->lock); }
 
 /* ---- listening ---- */
 
@@ -134,7 +131,7 @@ mr_rc mr_fleet_listen(mr_fleet *f, uint32_t seat, const char *key, const mr_list
 {
     mr_rc rc = MR_OK;
     *error = ENOMEM;
-    lock(f);
+    mr_fleet_lock(f);
     mr_listener *l = find(f, key);
     if (atomic_load_explicit(&f->is_ending, memory_order_relaxed)) {
         *error = ECANCELED;
@@ -147,7 +144,7 @@ mr_rc mr_fleet_listen(mr_fleet *f, uint32_t seat, const char *key, const mr_list
         *port = l->port;
         mr_bell_ring(&f->seats[MR_SUPERVISOR].bell, seat); /* it may have a socket to watch */
     }
-    unlock(f);
+    mr_fleet_unlock(f);
     return rc;
 }
 
@@ -168,7 +165,7 @@ void mr_fleet_unlisten(mr_fleet *f, uint32_t seat, uint32_t listener)
 
 void mr_fleet_sweep_listeners(mr_fleet *f)
 {
-    lock(f);
+    mr_fleet_lock(f);
     for (uint32_t i = 0; i < MR_FLEET_LISTENERS_MAX; i++) {
         mr_listener *l = &f->listeners[i];
         uint64_t users = 0;
@@ -177,7 +174,7 @@ void mr_fleet_sweep_listeners(mr_fleet *f)
         if (is_open(l) && users == 0)
             close_all(l);
     }
-    unlock(f);
+    mr_fleet_unlock(f);
 }
 
 /* Accepts until nothing waits; each connection goes to somebody or is closed. */
@@ -202,9 +199,9 @@ void mr_fleet_close_listeners(mr_fleet *f)
             continue;
         if (l->balance != MR_BALANCE_REUSEPORT)
             empty_queue(f, i, 0, UINT32_MAX);
-        lock(f);
+        mr_fleet_lock(f);
         close_all(l);
-        unlock(f);
+        mr_fleet_unlock(f);
     }
 }
 

@@ -180,7 +180,7 @@ mr_rc mr_engine_listen(mr_engine *e, const mr_listen_options *options, uint16_t 
         e->files = file;
     }
     *port = mr_sock_port(fd);
-    rc = e->net->listen(e->transport, fd);
+    rc = mr_engine_serve(e, fd);
     if (rc != MR_OK)
         *error = ENOSPC; /* too many listeners, or the poller takes no more */
     return rc;

@@ -111,9 +111,6 @@ void mr_fleet_release(mr_fleet *f)
     mr_mem_free(&mem, f, sizeof *f);
 }
 
-static void lock(mr_fleet *f) { (void)pthread_mutex_lock(&f->lock); }
-static void unlock(mr_fleet *f) { (void)pthread_mutex_unlock(&f->lock); }
-
 /* ---- seats ---- */
 
 static void set_state(mr_seat *seat, mr_seat_state state)
@@ -145,7 +142,7 @@ mr_rc mr_fleet_take_seat(mr_fleet *f, uint32_t thread, uint32_t *out)
 {
     if (thread >= f->thread_count)
         return MR_INVALID;
-    lock(f);
+    mr_fleet_lock(f);
     uint32_t at = find_free(f, thread);
     if (at != MR_NO_SEAT) {
         mr_seat *seat = &f->seats[at];
@@ -158,7 +155,7 @@ mr_rc mr_fleet_take_seat(mr_fleet *f, uint32_t thread, uint32_t *out)
         if (mr_fleet_seat_of(f, thread) == MR_NO_SEAT)
             atomic_store_explicit(&f->current[thread], at, memory_order_release);
     }
-    unlock(f);
+    mr_fleet_unlock(f);
     *out = at;
     return at != MR_NO_SEAT ? MR_OK : MR_LIMIT;
 }
@@ -171,22 +168,22 @@ void mr_fleet_arrive(mr_fleet *f, uint32_t at, void (*ring)(void *), void *arg)
 void mr_fleet_up(mr_fleet *f, uint32_t at)
 {
     mr_seat *seat = &f->seats[at];
-    lock(f);
+    mr_fleet_lock(f);
     if (mr_seat_state_of(seat) == MR_SEAT_STARTING) {
         uint32_t thread = atomic_load_explicit(&seat->thread, memory_order_relaxed);
         set_state(seat, MR_SEAT_UP);
         atomic_store_explicit(&f->current[thread], at, memory_order_release);
     }
-    unlock(f);
+    mr_fleet_unlock(f);
 }
 
 void mr_fleet_draining(mr_fleet *f, uint32_t at)
 {
     mr_seat *seat = &f->seats[at];
-    lock(f);
+    mr_fleet_lock(f);
     if (mr_seat_state_of(seat) == MR_SEAT_STARTING || mr_seat_state_of(seat) == MR_SEAT_UP)
         set_state(seat, MR_SEAT_DRAINING);
-    unlock(f);
+    mr_fleet_unlock(f);
 }
 
 static void forget_listeners(mr_fleet *f, uint32_t at)
@@ -200,13 +197,13 @@ void mr_fleet_leave(mr_fleet *f, uint32_t at)
 {
     mr_seat *seat = &f->seats[at];
     mr_bell_close(&seat->bell);
-    lock(f);
+    mr_fleet_lock(f);
     uint32_t thread = atomic_load_explicit(&seat->thread, memory_order_relaxed);
     forget_listeners(f, at);
     if (mr_fleet_seat_of(f, thread) == at)
         atomic_store_explicit(&f->current[thread], MR_NO_SEAT, memory_order_release);
     set_state(seat, MR_SEAT_GONE);
-    unlock(f);
+    mr_fleet_unlock(f);
 }
 
 /* ---- what a thread leaves behind ---- */
@@ -234,13 +231,13 @@ void mr_fleet_reap(mr_fleet *f, uint32_t at)
     mr_seat *seat = &f->seats[at];
     if (mr_seat_state_of(seat) != MR_SEAT_GONE)
         mr_fleet_leave(f, at); /* it never arrived */
-    lock(f);                   /* after the tenant's own leaving: its reading is before ours */
+    mr_fleet_lock(f);                   /* after the tenant's own leaving: its reading is before ours */
     mr_fleet_reap_permits(f, at);
     mr_meter_retire(&f->retired, &seat->meter);
     if (f->series != NULL)
         mr_series_retire(f->series, &seat->values);
     seat->window = (mr_meter_window){0};
-    unlock(f);
+    mr_fleet_unlock(f);
     for (uint32_t from = 0; from < f->seat_count; from++) {
         mr_mailbox *box = atomic_load_explicit(&seat->inbox[from], memory_order_acquire);
         mr_mail mail;
@@ -249,9 +246,9 @@ void mr_fleet_reap(mr_fleet *f, uint32_t at)
             mr_mailbox_pop(box);
         }
     }
-    lock(f);
+    mr_fleet_lock(f);
     set_state(seat, MR_SEAT_FREE);
-    unlock(f);
+    mr_fleet_unlock(f);
 }
 
 /* ---- beats ---- */
@@ -297,9 +294,9 @@ static mr_rc mailbox_of(mr_fleet *f, uint32_t from, uint32_t to, mr_mailbox **ou
     *out = atomic_load_explicit(place, memory_order_relaxed);
     if (*out != NULL)
         return MR_OK;
-    lock(f);
+    mr_fleet_lock(f);
     rc = mr_mailbox_create(&f->mem, MR_FLEET_MAILBOX_BYTES, MR_FLEET_LARGE_BYTES, out);
-    unlock(f);
+    mr_fleet_unlock(f);
     if (rc == MR_OK)
         atomic_store_explicit(place, *out, memory_order_release);
     return rc;
@@ -447,24 +444,24 @@ mr_rc mr_fleet_name(mr_fleet *f, const char *bytes, size_t len, uint32_t *number
     mr_rc rc = MR_OK;
     if (len == 0 || len > MR_FLEET_NAME_BYTES || memchr(bytes, '\0', len) != NULL)
         return MR_INVALID;
-    lock(f);
+    mr_fleet_lock(f);
     if (!find_name(f, bytes, len, number) && (rc = grow_names(f)) == MR_OK) {
         *number = f->name_count++;
         memset(f->names[*number], 0, sizeof f->names[0]);
         memcpy(f->names[*number], bytes, len);
     }
-    unlock(f);
+    mr_fleet_unlock(f);
     return rc;
 }
 
 size_t mr_fleet_name_text(mr_fleet *f, uint32_t number, char out[MR_FLEET_NAME_BYTES + 1])
 {
     size_t len = 0;
-    lock(f);
+    mr_fleet_lock(f);
     if (number < f->name_count) {
         len = strlen(f->names[number]);
         memcpy(out, f->names[number], len + 1);
     }
-    unlock(f);
+    mr_fleet_unlock(f);
     return len;
 }

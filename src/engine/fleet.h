@@ -32,6 +32,7 @@
 #define MR_FLEET_NAMES_MAX 4096u /* names of handlers of messages */
 #define MR_FLEET_NAME_BYTES 256u /* of one */
 #define MR_FLEET_LISTENERS_MAX 16u
+#define MR_LISTENER_KEY_BYTES 320u
 #define MR_FLEET_ROUTE_BYTES 255u /* of a route's name in the metrics; longer ones are cut */
 #define MR_FLEET_MAILBOX_BYTES (64u * 1024u)
 #define MR_FLEET_LARGE_BYTES                                                                       \
@@ -93,7 +94,7 @@ typedef enum mr_balance {
 /* A listening socket, or one for each thread. It belongs to the fleet, not to the thread that
  * serves it: connections that wait in its queue survive the thread. */
 typedef struct mr_listener {
-    char key[320]; /* what it was asked for by */
+    char key[MR_LISTENER_KEY_BYTES]; /* what it was asked for by, and a NUL */
     mr_balance balance;
     uint16_t port;
     _Atomic bool is_open;          /* the rest is set before it and constant then */
@@ -282,6 +283,9 @@ mr_rc mr_fleet_get_rate(mr_fleet *fleet, const mr_rate_options *options,
 void mr_fleet_reopen_access(mr_fleet *fleet);
 mr_rc mr_fleet_get_access(mr_fleet *fleet, const mr_access_options *options,
                           mr_access_log **out) MR_MUST_CHECK;
+
+static inline void mr_fleet_lock(mr_fleet *fleet) { (void)pthread_mutex_lock(&fleet->lock); }
+static inline void mr_fleet_unlock(mr_fleet *fleet) { (void)pthread_mutex_unlock(&fleet->lock); }
 
 /* Whether one more connection fits under `limit` (0: any number); counted if so. */
 static inline bool mr_fleet_admit(mr_fleet *fleet, uint32_t limit)

@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void lock(mr_fleet *f) { (void)pthread_mutex_lock(&f->lock); }
-static void unlock(mr_fleet *f) { (void)pthread_mutex_unlock(&f->lock); }
-
 /* ---- rows ---- */
 
 static mr_thread_state state_of(const mr_fleet *f, uint32_t at, uint64_t now_ns)
@@ -63,9 +60,9 @@ static size_t gather(mr_fleet *f, uint64_t now_ns, mr_meter_row *rows)
 size_t mr_fleet_rows(mr_fleet *f, uint64_t now_ns, mr_meter_row *out)
 {
     mr_meter_row rows[MR_FLEET_SEATS_MAX + MR_FLEET_THREADS_MAX];
-    lock(f);
+    mr_fleet_lock(f);
     size_t count = gather(f, now_ns, rows);
-    unlock(f);
+    mr_fleet_unlock(f);
     memcpy(out, rows, count * sizeof *out);
     return count;
 }
@@ -77,7 +74,7 @@ uint32_t mr_fleet_route(mr_fleet *f, const char *name, size_t len)
     uint32_t row = 0;
     if (len > MR_FLEET_ROUTE_BYTES)
         len = MR_FLEET_ROUTE_BYTES;
-    lock(f);
+    mr_fleet_lock(f);
     if (f->routes == NULL)
         f->routes = mr_mem_zalloc(&f->mem, MR_METER_ROUTES_MAX * sizeof *f->routes);
     while (row < f->route_count &&
@@ -89,7 +86,7 @@ uint32_t mr_fleet_route(mr_fleet *f, const char *name, size_t len)
         memcpy(f->routes[row], name, len);
         f->route_count++;
     }
-    unlock(f);
+    mr_fleet_unlock(f);
     return row;
 }
 
@@ -144,12 +141,12 @@ mr_rc mr_fleet_metrics_text(mr_fleet *f, mr_mem *mem, mr_buf *out, uint64_t now_
     mr_meter_totals *totals = mr_mem_alloc(mem, sizeof *totals);
     if (totals == NULL)
         return MR_NOMEM;
-    lock(f);
+    mr_fleet_lock(f);
     size_t count = gather(f, now_ns, rows);
     mr_rc rc = put_metrics(f, mem, out, rows, count, totals);
     if (rc == MR_OK)
         rc = put_losses(f, mem, out);
-    unlock(f);
+    mr_fleet_unlock(f);
     mr_mem_free(mem, totals, sizeof *totals);
     return rc;
 }
@@ -172,43 +169,43 @@ mr_rc mr_fleet_define(mr_fleet *f, uint32_t seat, const mr_series_def *def, mr_s
 {
     static const mr_series_limits usual = {0};
     mr_rc rc = MR_OK;
-    lock(f);
+    mr_fleet_lock(f);
     if (f->series == NULL && (f->series = mr_series_create(&f->mem, &usual)) == NULL)
         rc = MR_NOMEM;
     if (rc == MR_OK && f->seats[seat].values.slots == NULL)
         rc = mr_values_init(f->series, &f->seats[seat].values);
     if (rc == MR_OK)
         rc = mr_series_define(f->series, def, place, problem);
-    unlock(f);
+    mr_fleet_unlock(f);
     return rc;
 }
 
 mr_rc mr_fleet_get_rate(mr_fleet *f, const mr_rate_options *options, mr_rate **out)
 {
     mr_rc rc = MR_OK;
-    lock(f);
+    mr_fleet_lock(f);
     if (f->rate == NULL)
         rc = mr_rate_create(&f->mem, options, &f->rate);
     *out = f->rate;
-    unlock(f);
+    mr_fleet_unlock(f);
     return rc;
 }
 
 mr_rc mr_fleet_get_access(mr_fleet *f, const mr_access_options *options, mr_access_log **out)
 {
     mr_rc rc = MR_OK;
-    lock(f);
+    mr_fleet_lock(f);
     if (f->access == NULL)
         rc = mr_access_log_open(options, &f->access);
     *out = f->access;
-    unlock(f);
+    mr_fleet_unlock(f);
     return rc;
 }
 
 void mr_fleet_reopen_access(mr_fleet *f)
 {
-    lock(f);
+    mr_fleet_lock(f);
     if (f->access != NULL)
         mr_access_log_reopen(f->access);
-    unlock(f);
+    mr_fleet_unlock(f);
 }

@@ -146,10 +146,9 @@ static uint32_t js_handler(const mr_engine *e, const mr_match *m, uint32_t *flag
 }
 
 /* MR_AGAIN: no room above; the request was not taken and must be offered again. */
-static mr_rc act(mr_conn *c, const mr_exchange *given)
+static mr_rc act(mr_conn *c, mr_exchange *x)
 {
     mr_engine *e = c->engine;
-    mr_exchange own = *given, *x = &own;
     mr_match m;
     uint32_t flags;
     x->route = MR_METER_NO_ROUTE;
